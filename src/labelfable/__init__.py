@@ -1,0 +1,19 @@
+"""Several noisy votes per item in, calibrated probabilistic labels out; no gold labels needed."""
+
+from labelfable.models import EBCC, IBCC, DataProgramming, DawidSkene, FlyingSquid, MajorityVote, MeTaL, load
+from labelfable.votes import VoteTable, read_votes, source_summary
+
+__all__ = [
+    "EBCC",
+    "IBCC",
+    "DataProgramming",
+    "DawidSkene",
+    "FlyingSquid",
+    "MajorityVote",
+    "MeTaL",
+    "VoteTable",
+    "load",
+    "read_votes",
+    "source_summary",
+]
+__version__ = "0.1.0"

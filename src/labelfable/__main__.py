@@ -1,0 +1,5 @@
+"""`python -m labelfable`: the command line."""
+
+from labelfable.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Bayesian classifier combination: iBCC and EBCC."""

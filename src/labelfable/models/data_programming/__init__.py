@@ -1,0 +1,1 @@
+"""Data programming: a factor graph of accuracies, propensities and dependencies."""

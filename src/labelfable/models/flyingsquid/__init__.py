@@ -1,0 +1,1 @@
+"""FlyingSquid: accuracies in closed form from triplets of sources."""

@@ -1,0 +1,127 @@
+"""What a fit has to say of itself, above all against majority vote."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labelfable.errors import NotConvergedWarning, VanishedClassWarning
+from labelfable.numerics.namespace import row_maximum, row_sum
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from labelfable.votes.table import VoteTable
+
+BLOCK_ITEMS = 2**14  # compared at a time, so that the comparison takes little memory
+TIE = 1e-9  # probabilities and vote totals closer than this are equal
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """The course of a fit and how its answer differs from majority vote."""
+
+    model: str
+    n_items: int
+    n_covered: int
+    n_distinct: int
+    n_sources: int
+    n_classes: int
+    seconds: float
+    converged: bool
+    history: list[dict[str, float]] = field(default_factory=list)
+    """The objective after each iteration, by term; empty for models in closed form."""
+    changed_share: float = 0.0
+    """Share of covered items whose label is not among majority vote's winners."""
+    contradicted: int = 0
+    """Items whose two or more votes all agree and whose label is another."""
+    collapsed: list[Any] = field(default_factory=list)
+    """Classes that majority vote gives to some item and the model to none."""
+    notes: list[str] = field(default_factory=list)
+    """What else the user should know: sources that never vote, settings that had to be bent."""
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations."""
+        return len(self.history)
+
+    @property
+    def objective(self) -> list[float]:
+        """The objective after each iteration, summed over its terms."""
+        return [sum(terms.values()) for terms in self.history]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """A few lines to read."""
+        course = f"{self.iterations} iterations, " if self.history else ""
+        ended = "converged" if self.converged else "not converged"
+        items = f"{self.n_items:,} items ({self.n_covered:,} covered, {self.n_distinct:,} distinct)"
+        differs = f"{self.changed_share:.1%} of covered items, contradicts {self.contradicted:,}"
+        lines = [
+            f"{self.model}: {items}, {self.n_sources} sources, {self.n_classes} classes",
+            f"  {course}{ended} in {self.seconds:.2f} s",
+            f"  differs from majority vote on {differs} unanimous ones",
+        ]
+        if self.objective:
+            lines.insert(2, f"  objective {self.objective[-1]:,.3f} (first {self.objective[0]:,.3f})")
+        if self.collapsed:
+            lines.append(
+                f"  no item got class {', '.join(map(str, self.collapsed))} although majority vote gives it some"
+            )
+        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+
+
+def against_majority(
+    rows: VoteTable,
+    weights: NDArray[np.floating],
+    gold: NDArray[np.integer] | None,
+    probabilities: NDArray[np.floating],
+) -> tuple[float, int, list[Any]]:
+    """Changed share, contradicted unanimous items, collapsed classes.  Items whose gold is known do not count."""
+    packed = rows.layout.pack(rows.vote_weights)
+    differs, contradicted, n_covered = 0.0, 0.0, 0.0
+    majority_has, model_has = np.zeros(rows.n_classes, dtype=bool), np.zeros(rows.n_classes, dtype=bool)
+    for start in range(0, rows.n_items, BLOCK_ITEMS):
+        block = slice(start, start + BLOCK_ITEMS)
+        asked = weights[block] if gold is None else weights[block] * (gold[block] < 0)
+        totals, covered = rows.maps(block.start, block.stop).evidence(packed), rows.covered[block]
+        top = row_maximum(totals)
+        wins = totals >= top - TIE
+        best = probabilities[block] >= row_maximum(probabilities[block]) - TIE
+        changed = covered & ~row_maximum(wins & best)[:, 0]
+        n_votes = rows.votes_per_item[block]
+        unanimous = (n_votes > 1) & (np.abs(top[:, 0] - n_votes) < TIE)
+        counted = covered & (asked > 0)
+        clear = counted & (row_sum(wins.astype(np.int32))[:, 0] == 1)
+        majority_has |= (wins & clear[:, None]).any(axis=0)
+        model_has |= (best & counted[:, None]).any(axis=0)
+        differs += float(asked[changed].sum())
+        contradicted += float(asked[changed & unanimous].sum())
+        n_covered += float(asked[covered].sum())
+    collapsed = [rows.classes[k].item() for k in np.flatnonzero(majority_has & ~model_has)]
+    return differs / n_covered if n_covered else 0.0, round(contradicted), collapsed
+
+
+def warn_of(report: FitReport) -> None:
+    """Say aloud what should not be overlooked."""
+    if report.collapsed:
+        names = ", ".join(map(str, report.collapsed))
+        warnings.warn(
+            f"{report.model}: class {names} has vanished: majority vote gives it to some items, the model to none. "
+            "Compare with MajorityVote before you use these labels; class_prior='votes' or a stronger prior may help.",
+            VanishedClassWarning,
+            stacklevel=3,
+        )
+    if not report.converged:
+        warnings.warn(
+            f"{report.model} stopped after {report.iterations} iterations without meeting its tolerance; "
+            "raise max_iter, or tol if the last gains in report_.objective are small enough for you.",
+            NotConvergedWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,1 @@
+"""Pure functions of arrays: no votes, no models."""

@@ -1,0 +1,89 @@
+"""The few functions that the array API standard lacks, each dispatched once on the namespace of its argument."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.special
+from array_api_compat import array_namespace, is_numpy_namespace, is_torch_namespace
+
+SHORT_ROW = 64  # entries; measured: past it NumPy's own loop over a row is as fast
+Array = Any  # an array of any namespace: NumPy, PyTorch, CuPy, array-api-strict
+
+
+def _via_numpy(function: Any, values: Array) -> Array:
+    xp = array_namespace(values)
+    return xp.asarray(function(np.asarray(values)))
+
+
+def digamma(values: Array) -> Array:
+    """ψ(x), the derivative of log Γ(x)."""
+    xp = array_namespace(values)
+    if is_torch_namespace(xp):
+        return values.digamma()
+    return _via_numpy(scipy.special.psi, values)
+
+
+def log_gamma(values: Array) -> Array:
+    """Log Γ(x) for x > 0."""
+    xp = array_namespace(values)
+    if is_torch_namespace(xp):
+        return values.lgamma()
+    return _via_numpy(scipy.special.gammaln, values)
+
+
+def trigamma(values: Array) -> Array:
+    """ψ'(x), the derivative of the digamma function, for x > 0."""
+    xp = array_namespace(values)
+    if is_torch_namespace(xp):
+        return xp.polygamma(1, values)
+    return _via_numpy(partial(scipy.special.polygamma, 1), values)
+
+
+def row_maximum(values: Array) -> Array:
+    """Largest entry of the last axis, which stays with length 1.
+
+    Short rows column by column: NumPy enters its loop once a row, which costs more than the row.
+    """
+    xp = array_namespace(values)
+    if not is_numpy_namespace(xp) or values.shape[-1] > SHORT_ROW:
+        return xp.max(values, axis=-1, keepdims=True)
+    top = values[..., :1].copy()
+    for column in range(1, values.shape[-1]):
+        np.maximum(top, values[..., column : column + 1], out=top)
+    return top
+
+
+def row_sum(values: Array) -> Array:
+    """Sum over the last axis, which stays with length 1.  For short rows `einsum` is several times faster."""
+    xp = array_namespace(values)
+    if is_numpy_namespace(xp):
+        return np.einsum("...c->...", values)[..., None]
+    return xp.sum(values, axis=-1, keepdims=True)
+
+
+def column_sum(values: Array) -> Array:
+    """Sum over the first axis.  [n, C] -> [C]."""
+    xp = array_namespace(values)
+    return np.einsum("nc->c", values) if is_numpy_namespace(xp) else xp.sum(values, axis=0)
+
+
+def exp_over(values: Array) -> Array:
+    """e^x, in the memory of x where the namespace can: fresh memory for large arrays costs more than the function."""
+    xp = array_namespace(values)
+    in_place = is_numpy_namespace(xp) and xp.isdtype(values.dtype, "real floating")
+    return np.exp(values, out=values) if in_place else xp.exp(values)
+
+
+def inner(left: Array, right: Array) -> float:
+    """Σ a·b over all entries of two arrays of one shape.
+
+    Not by BLAS: it splits long sums over threads of its own.  Then the last digits depend on the number of cores, and
+    where several shards run at once those threads wait for one another, which took longer than all the rest.
+    """
+    xp = array_namespace(left, right)
+    if is_numpy_namespace(xp):
+        return float(np.einsum("n,n->", left.ravel(), right.ravel()))
+    return float(xp.sum(left * right))

@@ -1,0 +1,56 @@
+"""Functions of logits that are safe at every size."""
+
+from __future__ import annotations
+
+from array_api_compat import array_namespace
+
+from labelfable.numerics.namespace import Array, exp_over, row_maximum, row_sum
+
+SMALL_TILT = 1e-2  # below it the series of tanh(t/2)/(2t) to t² is exact to 1e-11, and 0/0 is avoided
+
+
+def log_sum_exp(logits: Array) -> Array:
+    """Log Σ_c exp(x_c) over the last axis.  Shapes: [..., C] -> [...]."""
+    return softmax(logits)[1]
+
+
+def softmax(logits: Array) -> tuple[Array, Array]:
+    """Probabilities and their log normaliser over the last axis.
+
+        p_c = exp(x_c − lse(x)),    lse(x) = max x + log Σ_c exp(x_c − max x)
+
+    Shapes: [..., C] -> [..., C], [...].  Rows need at least one finite entry; −inf means "impossible".
+    """
+    xp = array_namespace(logits)
+    top = row_maximum(logits)
+    powers = exp_over(logits - top)
+    total = row_sum(powers)
+    powers /= total
+    return powers, xp.squeeze(top + xp.log(total), axis=-1)
+
+
+def x_log_x(values: Array) -> Array:
+    """x log x with its limit 0 at x = 0.  Shape-preserving."""
+    xp = array_namespace(values)
+    return values * xp.log(xp.where(values > 0, values, xp.ones_like(values)))  # log 1 = 0 where x = 0
+
+
+def entropy(probabilities: Array) -> Array:
+    """−Σ_c p_c log p_c over the last axis.  Shapes: [..., C] -> [...]."""
+    xp = array_namespace(probabilities)
+    return -xp.squeeze(row_sum(x_log_x(probabilities)), axis=-1)
+
+
+def log_two_cosh(values: Array) -> Array:
+    """Log 2cosh(x) = |x| + log(1 + exp(−2|x|)).  Shape-preserving."""
+    xp = array_namespace(values)
+    size = xp.abs(values)
+    return size + xp.log1p(xp.exp(-2 * size))
+
+
+def polya_gamma_mean(tilt: Array) -> Array:
+    """Mean of the Pólya-Gamma distribution PG(1, t): tanh(t/2)/(2t), with its limit 1/4 at t = 0.  Shape-preserving."""
+    xp = array_namespace(tilt)
+    small = tilt < SMALL_TILT
+    safe = xp.where(small, xp.ones_like(tilt), tilt)
+    return xp.where(small, 0.25 - tilt * tilt / 48, xp.tanh(safe / 2) / (2 * safe))

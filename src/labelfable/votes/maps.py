@@ -1,0 +1,216 @@
+"""Votes as two linear maps.
+
+With Ψ ∈ R^{n × (sources·labels)}, one row an item and a 1 where a source gave a label (a weight where the vote is
+soft):
+
+    evidence(W) = Ψ W        what the votes say of each item, given a weight for each (source, label, component)
+    counts(R)   = Ψ' R       how often each source gave each label, given the items' responsibilities
+
+Neighbouring sources are packed into groups: a group of g sources with s = labels + 1 symbols each (abstain is symbol
+0) is one column block of s^g joint codes, so that an item costs one gather a group instead of one a source.  Both maps
+stay exact: a joint code's weight is the sum of its sources' weights, and a source's counts are sums over joint codes.
+
+Where silence counts as a label, Ψ has one more column, of ones: its weight is that of everybody's silence, a vote's
+weight is then its difference from silence, and how often a source was silent is what is left of the whole.  So silence
+costs one entry an item, however few votes there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_CODES = 512  # measured: past this, building and folding the joint codes costs more than the gathers saved
+DENSE_PRODUCT_COLUMNS = 4096  # up to this many columns Ψ'Ψ is one dense matrix product, past it a sparse one
+BLOCK_ITEMS = 4096  # the joint codes of so many items stay in cache while they are put together
+SHARED_ONES = 2**18  # entries of the longest Ψ that borrows its ones: 2 MB
+COST_OF_A_PAIR = 500  # one pair of votes, in entries of the product of two dense rows: measured
+PAIRED_ITEMS = 2**14  # so that a block of Ψ stays in cache while its pairs are counted
+BLOCK_ENTRIES = 2**22  # 16 MB of float32 at a time: stays in cache.  Counts up to 2^24 are exact in float32
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How sources and labels lie along the columns of Ψ."""
+
+    n_sources: int
+    n_labels: int
+    """Labels that are given aloud; silence is one more where it counts."""
+    group_size: int = 1
+    silence: bool = False
+    """Whether not voting is a label, the last one."""
+
+    @classmethod
+    def for_codes(cls, n_sources: int, n_labels: int, *, silence: bool = False) -> Layout:
+        """The widest grouping whose joint codes stay few."""
+        size = 1
+        while size < n_sources and (n_labels + 1) ** (size + 1) <= MOST_CODES:
+            size += 1
+        return cls(n_sources, n_labels, size, silence)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether columns are joint codes of several sources."""
+        return self.group_size > 1
+
+    @property
+    def n_groups(self) -> int:
+        """Number of column blocks."""
+        return -(-self.n_sources // self.group_size)
+
+    @property
+    def n_codes(self) -> int:
+        """Joint codes in one group."""
+        return int((self.n_labels + 1) ** self.group_size) if self.is_packed else self.n_labels
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of Ψ."""
+        return self.n_groups * self.n_codes + self.silence
+
+    def columns(self, codes: NDArray[np.integer]) -> sp.csr_array:
+        """Ψ of hard votes.  Shapes: [n, sources] (−1 = abstain) -> [n, columns], one entry a group that votes."""
+        return self.rows_of(*self.entries(codes))
+
+    def rows_of(
+        self, indices: NDArray[np.integer], indptr: NDArray[np.integer], start: int = 0, stop: int | None = None
+    ) -> sp.csr_array:
+        """Some rows of the Ψ that has these entries; the columns' numbers are not copied."""
+        ends = indptr[start : None if stop is None else stop + 1]
+        inside = indices[ends[0] : ends[-1]]
+        return sp.csr_array((_ones(len(inside)), inside, ends - ends[0]), shape=(len(ends) - 1, self.n_columns))
+
+    def entries(self, codes: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Where Ψ has its ones: their columns, row by row, and where each row begins among them.
+
+        Shapes: [n, sources] -> [entries], [n + 1].
+        """
+        firsts = range(0, max(len(codes), 1), BLOCK_ITEMS)
+        parts, ends = zip(*(self._block_entries(codes[first : first + BLOCK_ITEMS]) for first in firsts), strict=True)
+        before = np.cumsum([0, *(len(part) for part in parts)])
+        wide = np.int32 if before[-1] < np.iinfo(np.int32).max else np.int64  # both of one type, or SciPy copies them
+        indptr = [np.zeros(1, wide), *((end + shift).astype(wide) for end, shift in zip(ends, before, strict=False))]
+        return np.concatenate(parts, dtype=wide), np.concatenate(indptr)
+
+    def _block_entries(self, codes: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Columns of the entries of a few rows of Ψ, row by row, and where each row ends among them."""
+        symbols = self.n_labels + 1
+        joint = np.zeros((len(codes), self.n_groups + self.silence), dtype=np.int32)
+        for place in range(self.group_size):
+            members = codes[:, place :: self.group_size]
+            joint[:, : self.n_groups] *= symbols  # in a last group with fewer sources the missing ones abstain
+            joint[:, : members.shape[1]] += members
+            joint[:, : members.shape[1]] += 1
+        votes = joint > 0
+        if self.silence:
+            votes[:, -1] = True  # the column of ones
+        first_column = np.arange(joint.shape[1], dtype=np.int32) * self.n_codes
+        if not self.is_packed:
+            first_column[: self.n_groups] -= 1  # silence is symbol 0 and has no column of its own
+        joint += first_column
+        ends = np.cumsum(votes.ravel(), dtype=np.int32)[joint.shape[1] - 1 :: joint.shape[1]]
+        return joint.ravel()[np.flatnonzero(votes)], ends
+
+    def pack(self, weights: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Weights of joint codes: each the sum over its sources.  Shapes: [sources, labels, C] -> [columns, C]."""
+        if self.silence:
+            spoken = replace(self, silence=False).pack(weights[:, :-1] - weights[:, -1:])
+            return np.vstack((spoken, weights[:, -1].sum(axis=0)))
+        components = weights.shape[2]
+        if not self.is_packed:
+            return np.ascontiguousarray(weights).reshape(self.n_columns, components)
+        symbols = self.n_labels + 1
+        padded = np.zeros((self.n_groups * self.group_size, symbols, components), dtype=weights.dtype)
+        padded[: self.n_sources, 1:] = weights
+        padded = padded.reshape(self.n_groups, self.group_size, symbols, components)
+        packed = padded[:, 0]
+        for place in range(1, self.group_size):
+            packed = packed[:, :, None, :] + padded[:, place, None, :, :]
+            packed = packed.reshape(self.n_groups, -1, components)
+        return packed.reshape(self.n_columns, components)
+
+    def unpack(self, counts: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Counts of single sources from those of joint codes.  Shapes: [columns, C] -> [sources, labels, C].
+
+        Where silence counts as a label, counts must be of responsibilities that are not negative.
+        """
+        if self.silence:
+            spoken = replace(self, silence=False).unpack(counts[:-1])
+            silent = np.maximum(counts[-1] - spoken.sum(axis=1), 0)  # rounding may leave a hair below zero
+            return np.concatenate((spoken, silent[:, None]), axis=1)
+        components = counts.shape[1]
+        if not self.is_packed:
+            return counts.reshape(self.n_sources, self.n_labels, components)
+        symbols = self.n_labels + 1
+        single = np.empty((self.n_groups, self.group_size, symbols, components), dtype=counts.dtype)
+        for place in range(self.group_size):
+            before, after = symbols**place, symbols ** (self.group_size - 1 - place)
+            shaped = counts.reshape(self.n_groups, before, symbols, after, components)
+            single[:, place] = shaped.sum(axis=(1, 3))
+        return single.reshape(-1, symbols, components)[: self.n_sources, 1:]
+
+
+@dataclass(frozen=True)
+class VoteMaps:
+    """Ψ of some items, with its two maps.  `evidence` takes packed weights, `counts` gives packed counts."""
+
+    layout: Layout
+    incidence: sp.csr_array
+
+    @property
+    def n_items(self) -> int:
+        """Rows of Ψ."""
+        return int(self.incidence.shape[0])
+
+    def evidence(self, packed: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Ψ W.  Shapes: [columns, C] -> [n, C]."""
+        return np.asarray(self.incidence @ packed)
+
+    def counts(self, responsibilities: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Ψ' R.  Shapes: [n, C] -> [columns, C]."""
+        return np.asarray(self.incidence.T @ responsibilities)
+
+
+def _ones(number: int) -> NDArray[np.float64]:
+    """Ones, the same memory for all short arrays: a million items in shards need them once, not sixty times."""
+    return _shared_ones()[:number] if number <= SHARED_ONES else np.ones(number)
+
+
+@cache
+def _shared_ones() -> NDArray[np.float64]:
+    ones = np.ones(SHARED_ONES)
+    ones.flags.writeable = False
+    return ones
+
+
+def vote_products(incidence: sp.csr_array, weights: NDArray[np.floating]) -> NDArray[np.floating] | sp.csr_array:
+    """Ψ' diag(w) Ψ, all that moment-based models need of the votes.  Shapes: [n, columns], [n] -> [columns, columns].
+
+    Dense where the columns are few, sparse past that: 1,200 sources × 56 labels would need 36 GB dense.  Where votes
+    are few the pairs of an item's votes are counted, else whole rows are multiplied.
+    """
+    if incidence.shape[1] > DENSE_PRODUCT_COLUMNS:
+        weighted = incidence.multiply(weights[:, None]).tocsr()
+        return sp.csr_array(incidence.T @ weighted)
+    total = np.zeros((incidence.shape[1], incidence.shape[1]))
+    few = total.size > COST_OF_A_PAIR * (incidence.nnz / max(1, incidence.shape[0])) ** 2
+    if few:
+        for first in range(0, incidence.shape[0], PAIRED_ITEMS):
+            block = incidence[first : first + PAIRED_ITEMS]
+            weighted = sp.csr_array(block.multiply(weights[first : first + PAIRED_ITEMS, None]))
+            total += (block.T.tocsr() @ weighted).toarray()
+        return total
+    rows = BLOCK_ENTRIES // max(1, incidence.shape[1])
+    exact = bool(np.all(weights == 1) and np.all(incidence.data == 1))
+    for first in range(0, incidence.shape[0], rows):
+        block = incidence[first : first + rows].astype(np.float32 if exact else np.float64).toarray()
+        weighted = block if exact else block * weights[first : first + rows, None]
+        total += block.T @ weighted
+    return total
