@@ -1,7 +1,7 @@
 """How fast and how small the vote-only models are, beside snorkel's LabelModel and crowd-kit's Dawid-Skene.
 
-    make bench ARGS="--peers /tmp/peers/bin/python"        a quarter of an hour on two cores, most of it the peers'
-    make bench ARGS="--scale 0.01"                         a minute; its figures say nothing
+    make bench ARGS="--peers /tmp/peers/bin/python"        about 20 minutes on two cores, half of it the peers'
+    make bench ARGS="--scale 0.01 --parts ABC"             a minute; figures at a small scale say nothing
 
 The peers live in an environment of their own, without which their rows are left out:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from labelfable.numerics.random import BLOCK_ITEMS
@@ -29,6 +30,11 @@ class Shard:
     """How many items each row stands for, [rows]."""
     gold: NDArray[np.integer] | None
     """Known class of each row, −1 where unknown, [rows]."""
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        """Whether some row stands for more or less than one item."""
+        return bool((self.weights != 1).any())
 
     @property
     def stop(self) -> int:

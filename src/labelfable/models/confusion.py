@@ -93,7 +93,8 @@ def local_statistics(shard: Shard, logs: ConfusionLogs, n_classes: int) -> Confu
     totals.
     """
     ρ, normaliser = responsibilities(shard, logs, n_classes)
-    ρ *= shard.weights[:, None]
+    if shard.is_weighted:
+        ρ *= shard.weights[:, None]
     counts, totals = shard.maps.counts(ρ), column_sum(ρ)
     entropy = inner(shard.weights, normaliser) - inner(counts, logs.votes) - inner(totals, logs.components)
     return ConfusionStatistics(counts, totals, entropy)

@@ -166,7 +166,8 @@ class DataProgramming(BaseLabelModel):
         graph = FactorGraph(rows.n_sources, rows.n_classes, dependencies)
         augmented, _ = with_dependency_votes(rows, np.ones(rows.n_items), dependencies)
         weights = np.concatenate((self.accuracy_weights_, self.propensity_weights_, self.dependency_weights_))
-        return np.asarray(class_probabilities(augmented, vote_logits(graph, weights), np.log(self.class_prior_)))
+        logits = vote_logits(graph, weights)
+        return np.asarray(class_probabilities(augmented, logits, np.log(self.class_prior_), self.n_jobs))
 
 
 def clear_votes(rows: VoteTable) -> VoteTable:
