@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from pages import renew
 
 import labelfable
 from labelfable.errors import LabelfableError, LabelfableWarning
@@ -23,7 +24,6 @@ from labelfable.models import registry
 
 MODELS = ("MajorityVote", "DawidSkene", "DataProgramming", "FlyingSquid", "MeTaL", "IBCC", "EBCC")
 SEEDS = range(5)
-BEGIN, END = "<!-- begin: benchmarks/published_figures.py -->", "<!-- end -->"
 SETS = (
     "imdb", "youtube", "sms", "cdr", "cdr_metal", "commercial", "tennis", "basketball",
     "trec", "semeval", "chemprot", "music_genres", "spambase",
@@ -61,7 +61,9 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, help="a page whose table is to be renewed")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all models")
     options = parser.parse_args()
+    settings = dict(pair.split("=", 1) for pair in options.set)
     models = [name for name in options.models.split(",") if name in registry.MODELS]
     cells = []
     for name in options.sets.split(","):
@@ -71,27 +73,20 @@ def main() -> None:
             continue
         with np.load(path) as file:
             votes, gold = file["votes"], file["gold"].astype(int)
-        cells += [measure(model, name, votes, gold) for model in models]
+        cells += [measure(model, name, votes, gold, settings) for model in models]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607 (the git of whoever runs this)
     made = f"Ours / published; ties at random, {len(SEEDS)} seeds, commit {commit.stdout.strip() or 'unknown'}."
     tables = [as_markdown(cells, models, *kind) for kind in (("covered", REPLICATION), ("whole", PAPER))]
     text = "\n\n".join([made, *tables])
     print("\n" + text)
     if options.docs:
-        renew(options.docs, text)
+        renew(options.docs, __file__, text)
     options.out.mkdir(parents=True, exist_ok=True)
     document = {"labelfable": labelfable.__version__, "seeds": len(SEEDS), "ties": "random", "cells": cells}
     (options.out / "published_figures.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def renew(page: Path, text: str) -> None:
-    """Put the tables between the page's two marks."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
-
-
-def measure(model: str, name: str, votes: np.ndarray, gold: np.ndarray) -> dict[str, object]:
+def measure(model: str, name: str, votes: np.ndarray, gold: np.ndarray, settings: dict[str, str]) -> dict[str, object]:
     """One model on one set: mean and spread of both scores over the seeds."""
     n_classes = int(max(votes.max(), gold.max())) + 1
     table = labelfable.read_votes(votes, classes=n_classes)
@@ -101,7 +96,7 @@ def measure(model: str, name: str, votes: np.ndarray, gold: np.ndarray) -> dict[
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LabelfableWarning)
-                fitted = registry.model_named(model)(random_state=seed).fit(table)
+                fitted = registry.model_named(model)(random_state=seed, **settings).fit(table)
             labels = fitted.predict(table)
         except LabelfableError as error:
             note = str(error)

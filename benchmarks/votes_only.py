@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pages import renew
 
 # No labelfable here: a process begins with its parent's largest size, which must stay below all that is measured.
 
@@ -62,6 +63,7 @@ def main() -> None:
     parser.add_argument("--peer-items", type=int, default=10_000_000, help="items that crowd-kit gets in part B")
     parser.add_argument("--limit", type=float, default=1800, help="seconds after which a measurement is given up")
     parser.add_argument("--out", type=Path, default=Path("build/bench/votes_only.json"))
+    parser.add_argument("--docs", type=Path, help="a page whose tables are to be renewed")
     arguments = parser.parse_args()
     if set(arguments.parts) - set(PARTS):
         parser.error(f"--parts {arguments.parts!r}: the parts are {', '.join(PARTS)}")
@@ -83,6 +85,33 @@ def main() -> None:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(report, indent=1) + "\n")
     print(f"\nwritten to {arguments.out}")
+    if arguments.docs:
+        renew(arguments.docs, __file__, as_markdown(report))
+
+
+def as_markdown(report: dict[str, Any]) -> str:
+    """The report as tables for a page."""
+    lines = [", ".join(f"{key} {value}" for key, value in report["machine"].items())]
+    for part, found in report["parts"].items():
+        lines += ["", f"**Part {part}: {PARTS[part].__doc__}**", ""]
+        lines += ["| what | items | iterations | fit s | predict s | peak MB |", "|---|---|---|---|---|---|"]
+        for row in found["rows"]:
+            if "failed" in row:
+                lines.append(f"| {row['name']} | {row['n_items']:,} | | {row['failed']} | | |")
+                continue
+            numbers = [
+                row.get("iterations", ""),
+                *(f"{row[key]:.2f}" if key in row else "" for key in ("fit", "predict")),
+            ]
+            lines.append(
+                f"| {row['name']} | {row['n_items']:,} | {' | '.join(map(str, numbers))} | {row['peak'] / 1e6:,.0f} |"
+            )
+        if found["bars"]:
+            lines += ["", "| bar | asked | measured | |", "|---|---|---|---|"]
+        for bar in found["bars"]:
+            verdict = "" if bar["met"] is None else "met" if bar["met"] else "**missed**"
+            lines.append(f"| {bar['what']} | {bar['asked']} | {bar['figure']:.2f} | {verdict} |")
+    return "\n".join(lines)
 
 
 def machine() -> dict[str, Any]:
