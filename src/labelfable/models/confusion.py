@@ -75,14 +75,15 @@ def start_statistics(
 ) -> ConfusionStatistics:
     """Statistics at majority vote's soft labels, a class's share split over its subtypes.
 
-    Shapes: packed [columns, K], shares_of_subtypes [n, K, M].
+    Shapes: packed [columns, K], shares_of_subtypes [n, M].
     """
     totals = shard.maps.evidence(packed)
     ρ = clamp(shares_of(totals), shard.gold)
-    if shares_of_subtypes is not None:
-        ρ = (ρ[:, :, None] * shares_of_subtypes).reshape(len(ρ), -1)
     spread = inner(shard.weights, entropy(ρ))
     ρ = ρ * shard.weights[:, None]
+    if shares_of_subtypes is not None:
+        spread += inner(shard.weights, entropy(shares_of_subtypes))  # independent of the class
+        ρ = (ρ[:, :, None] * shares_of_subtypes[:, None, :]).reshape(len(ρ), -1)
     return ConfusionStatistics(shard.maps.counts(ρ), column_sum(ρ), spread)
 
 

@@ -68,11 +68,11 @@ class BCCSweeps:
         return int(self.prior.subtypes.shape[0])
 
     def start(self, shard: Shard) -> tuple[None, ConfusionStatistics]:
-        """Majority vote's soft labels, each class split at random over its subtypes."""
-        n_classes, n_subtypes = self.prior.subtypes.shape
+        """Majority vote's soft labels, each item's split at random over subtypes, in the same way for each class."""
+        n_subtypes = self.prior.subtypes.shape[1]
         shares = None
         if n_subtypes > 1:
-            shares = np.empty((shard.maps.n_items, n_classes, n_subtypes))
+            shares = np.empty((shard.maps.n_items, n_subtypes))
             for rows, generator in block_generators(self.seed, shard.start, shard.stop):
                 draws = shares[rows]
                 generator.standard_exponential(out=draws)
