@@ -67,15 +67,17 @@ def main() -> None:
     arguments = parser.parse_args()
     if set(arguments.parts) - set(PARTS):
         parser.error(f"--parts {arguments.parts!r}: the parts are {', '.join(PARTS)}")
-    report: dict[str, Any] = {"machine": machine(), "scale": arguments.scale, "parts": {}}
-    print(json.dumps(report["machine"]))
+    here = machine() | {"scale": arguments.scale}
+    report: dict[str, Any] = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    report = {"parts": report.get("parts", {})}  # parts that are not measured again stay
+    print(json.dumps(here))
     if not arguments.peers:
         print("snorkel and crowd-kit are left out: --peers names no interpreter that has them (see --help)")
     with tempfile.TemporaryDirectory() as folder:
         for part in dict.fromkeys(arguments.parts):
             bench = Bench(Path(folder), arguments)
             PARTS[part](bench)
-            report["parts"][part] = {"rows": bench.rows, "bars": bench.bars}
+            report["parts"][part] = {"machine": here, "rows": bench.rows, "bars": bench.bars}
             print(
                 f"\nBars of part {part}" + (f": none is asked at scale {arguments.scale:g}" if bench.is_small else "")
             )
@@ -91,9 +93,10 @@ def main() -> None:
 
 def as_markdown(report: dict[str, Any]) -> str:
     """The report as tables for a page."""
-    lines = [", ".join(f"{key} {value}" for key, value in report["machine"].items())]
-    for part, found in report["parts"].items():
-        lines += ["", f"**Part {part}: {PARTS[part].__doc__}**", ""]
+    lines: list[str] = []
+    for part, found in sorted(report["parts"].items()):
+        measured = ", ".join(f"{key} {value}" for key, value in found["machine"].items())
+        lines += ["", f"**Part {part}: {PARTS[part].__doc__}** ({measured})", ""]
         lines += ["| what | items | iterations | fit s | predict s | peak MB |", "|---|---|---|---|---|---|"]
         for row in found["rows"]:
             if "failed" in row:
@@ -111,7 +114,7 @@ def as_markdown(report: dict[str, Any]) -> str:
         for bar in found["bars"]:
             verdict = "" if bar["met"] is None else "met" if bar["met"] else "**missed**"
             lines.append(f"| {bar['what']} | {bar['asked']} | {bar['figure']:.2f} | {verdict} |")
-    return "\n".join(lines)
+    return "\n".join(lines).strip()
 
 
 def machine() -> dict[str, Any]:

@@ -55,7 +55,7 @@ def test_the_demo_tells_the_same_as_a_program_would_find_out(tmp_path):
 
     rows = told("demo", "--out", tmp_path)
     task = bundled_data("breast_cancer")
-    expected = compare_models(task.table(), gold=task.gold_names).records()
+    expected = compare_models(task.table(), features=task.features, gold=task.gold_names).records()
     assert [row["model"] for row in rows] == [
         "MajorityVote",
         *(name for name in available_models() if name != "MajorityVote"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TAG = re.compile(r"\(([A-Z]{1,2}(?:\.\d+)?)\)")
+TAG = re.compile(r"\(([A-Z]{1,2}(?:\.\d+)?'?)\)")
 COLUMNS = 6  # tag, equation, reference, function, test, deviation
 
 

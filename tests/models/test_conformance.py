@@ -210,7 +210,8 @@ def test_the_report_tells_the_fit(name):
     told = fitted(name).report_
     assert (told.model, told.n_items, told.n_sources, told.n_classes) == (name, 150, 5, 3)
     assert told.n_covered == 148
-    assert told.n_distinct == len(np.unique(VOTES, axis=0))
+    fitted_rows = len(VOTES) if name == "FABLE" else len(np.unique(VOTES, axis=0))  # features tell equal votes apart
+    assert told.n_distinct == fitted_rows
     assert told.seconds > 0
     assert 0 <= told.changed_share < 0.2
     assert told.contradicted == 0

@@ -34,6 +34,7 @@ ONLY = {
         "check_methods_sample_order_invariance": TIES,
         "check_methods_subset_invariance": TIES,
     },
+    "EBCC": OWN_VOTES,
     "DataProgramming": OWN_VOTES,
     "FlyingSquid": OWN_VOTES,
 }

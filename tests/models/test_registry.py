@@ -35,7 +35,7 @@ def test_no_two_models_share_a_name():
 
 
 def test_an_unknown_name_lists_the_models_and_guesses():
-    with pytest.raises(ModelError, match=r"no model 'dawidskeen'.*Did you mean DawidSkene\?.*MajorityVote, Dawid"):
+    with pytest.raises(ModelError, match=r"no model 'dawidskeen'.*Did you mean DawidSkene\?.*MajorityVote, FABLE"):
         model_named("dawidskeen")
     with pytest.raises(ModelError, match=r"there is no model ''.*The models are MajorityVote"):
         model_named("")

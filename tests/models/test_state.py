@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,8 @@ def quick(name):
 def same(one, other):
     """Equal in value, type and layout in memory."""
     assert type(one) is type(other)
+    if is_dataclass(one):
+        return all(same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
     if isinstance(one, np.ndarray):
         assert one.dtype == other.dtype
         assert one.shape == other.shape

@@ -3,9 +3,10 @@
 from labelfable.models.bcc.estimator import EBCC, IBCC
 from labelfable.models.data_programming.estimator import DataProgramming
 from labelfable.models.dawid_skene import DawidSkene
+from labelfable.models.fable.estimator import FABLE
 from labelfable.models.flyingsquid.estimator import FlyingSquid
 from labelfable.models.majority_vote import MajorityVote
 from labelfable.models.metal.estimator import MeTaL
 from labelfable.models.registry import load
 
-__all__ = ["EBCC", "IBCC", "DataProgramming", "DawidSkene", "FlyingSquid", "MajorityVote", "MeTaL", "load"]
+__all__ = ["EBCC", "FABLE", "IBCC", "DataProgramming", "DawidSkene", "FlyingSquid", "MajorityVote", "MeTaL", "load"]

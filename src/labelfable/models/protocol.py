@@ -66,6 +66,8 @@ class Course:
     history: History | None = None
     converged: bool = True
     notes: list[str] = field(default_factory=list)
+    stopped: str = ""
+    """Why the fit broke off before its end, where it did; whoever sets it has warned."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,7 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
             n_classes=table.n_classes,
             seconds=seconds,
             converged=course.converged,
+            stopped=course.stopped,
             history=course.history.terms if course.history else [],
             changed_share=changed,
             contradicted=contradicted,

@@ -29,6 +29,7 @@ PACKAGES_OF_EXTRA = {"neural": "torch"}
 # One line a model: the class's name is its public name.
 MODELS: dict[str, Entry] = {
     "MajorityVote": Entry("labelfable.models.majority_vote", ("mv", "majority")),
+    "FABLE": Entry("labelfable.models.fable.estimator"),
     "DawidSkene": Entry("labelfable.models.dawid_skene", ("ds",)),
     "IBCC": Entry("labelfable.models.bcc.estimator"),
     "EBCC": Entry("labelfable.models.bcc.estimator"),

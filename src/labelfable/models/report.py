@@ -42,6 +42,8 @@ class FitReport:
     """Classes that majority vote gives to some item and the model to none."""
     notes: list[str] = field(default_factory=list)
     """What else the user should know: sources that never vote, settings that had to be bent."""
+    stopped: str = ""
+    """Why the fit broke off before its end, where it did."""
 
     @property
     def iterations(self) -> int:
@@ -60,7 +62,7 @@ class FitReport:
     def __str__(self) -> str:
         """A few lines to read."""
         course = f"{self.iterations} iterations, " if self.history else ""
-        ended = "converged" if self.converged else "not converged"
+        ended = "broken off" if self.stopped else "converged" if self.converged else "not converged"
         items = f"{self.n_items:,} items ({self.n_covered:,} covered, {self.n_distinct:,} distinct)"
         differs = f"{self.changed_share:.1%} of covered items, contradicts {self.contradicted:,}"
         lines = [
@@ -118,7 +120,7 @@ def warn_of(report: FitReport) -> None:
             VanishedClassWarning,
             stacklevel=3,
         )
-    if not report.converged:
+    if not report.converged and not report.stopped:
         warnings.warn(
             f"{report.model} stopped after {report.iterations} iterations without meeting its tolerance; "
             "raise max_iter, or tol if the last gains in report_.objective are small enough for you.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,14 +31,6 @@ def log_gamma(values: Array) -> Array:
     if is_torch_namespace(xp):
         return values.lgamma()
     return _via_numpy(scipy.special.gammaln, values)
-
-
-def trigamma(values: Array) -> Array:
-    """ψ'(x), the derivative of the digamma function, for x > 0."""
-    xp = array_namespace(values)
-    if is_torch_namespace(xp):
-        return xp.polygamma(1, values)
-    return _via_numpy(partial(scipy.special.polygamma, 1), values)
 
 
 def row_maximum(values: Array) -> Array:

@@ -52,5 +52,6 @@ def polya_gamma_mean(tilt: Array) -> Array:
     """Mean of the Pólya-Gamma distribution PG(1, t): tanh(t/2)/(2t), with its limit 1/4 at t = 0.  Shape-preserving."""
     xp = array_namespace(tilt)
     small = tilt < SMALL_TILT
-    safe = xp.where(small, xp.ones_like(tilt), tilt)
-    return xp.where(small, 0.25 - tilt * tilt / 48, xp.tanh(safe / 2) / (2 * safe))
+    near = xp.where(small, tilt, xp.zeros_like(tilt))  # the square of a large one would overflow
+    far = xp.where(small, xp.ones_like(tilt), tilt)
+    return xp.where(small, 0.25 - near * near / 48, xp.tanh(far / 2) / far / 2)

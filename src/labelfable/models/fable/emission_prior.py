@@ -1,0 +1,120 @@
+"""The prior of the votes: how strong, how it is shared, and what it says of right and wrong.
+
+    β_jlc = strength · S_jl · A_lk + flat,        A_lk = accuracy where label l speaks for class k, the rest shared by
+    the others
+
+Strength is in counts, or proportional to the votes that each source gave: then a rule that fires on ten items is held
+as firmly to its name as one that fires on ten thousand, and rare classes do not die out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from labelfable.models.fable.emission import EmissionName, VotePrior
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from labelfable.votes.table import VoteTable
+
+ScaleName = Literal["proportional", "counts"]
+SharingName = Literal["source", "shared"]
+LEAST_SHARE = 1e-3  # of a label among the votes, and of silence among a source's items
+
+
+@dataclass(frozen=True)
+class PriorSettings:
+    """How the prior of the votes is made."""
+
+    strength: float = 1.0
+    accuracy: float = 0.85
+    scale: ScaleName = "proportional"
+    sharing: SharingName = "source"
+    flat: float = 0.01
+    rarity: float = 0.85
+    """How far a class's rarity is divided out of its label's votes (pattern): 0 reads A as P(class | label), 1 as
+    P(label | class)."""
+
+
+def class_support(meaning: NDArray[np.floating], accuracy: float) -> NDArray[np.floating]:
+    """A_lk: how strongly label l speaks for class k.  Columns need not sum to 1.  Shapes: [labels, K] -> the same.
+
+    A class's own label gets `accuracy`; the rest is shared evenly.  A label that excludes a class speaks for all
+    others, silence for all.
+    """
+    n_classes = meaning.shape[1]
+    if n_classes == 1:
+        return np.ones_like(meaning)
+    wrong = (1 - accuracy) / (n_classes - 1)
+    share = meaning / meaning.max(axis=1, keepdims=True)
+    return np.asarray(wrong + (accuracy - wrong) * share)
+
+
+def vote_prior(rows: VoteTable, emission: EmissionName, settings: PriorSettings, n_subtypes: int) -> VotePrior:
+    """β (and the Gamma rate) of one emission model, the same for all subtypes of a class."""
+    given = rows.label_counts()
+    if settings.sharing == "shared":
+        given = np.broadcast_to(given.mean(axis=0), given.shape)
+    support = class_support(rows.meaning, settings.accuracy)
+    if emission == "rates":
+        return _rates_prior(rows, given, support, settings, n_subtypes)
+    shares = _pattern_shares(given, support, settings) if emission == "pattern" else _label_shares(given, support, rows)
+    sizes = _prior_sizes(given, emission, settings, rows)
+    table = settings.strength * sizes * shares + settings.flat
+    return VotePrior(np.repeat(table / n_subtypes, n_subtypes, axis=2))
+
+
+def _pattern_shares(
+    given: NDArray[np.floating], support: NDArray[np.floating], settings: PriorSettings
+) -> NDArray[np.floating]:
+    """P(source, label | class) up to the class's rarity: each label's votes are spread over sources as they are.
+
+    S_jl A_lk / V_l^rarity, scaled to an average of one per class.  Shapes: [sources, labels], [labels, K] -> [sources,
+    labels, K].
+    """
+    by_label = given.sum(axis=0)
+    spread = given / np.maximum(by_label, LEAST_SHARE * max(by_label.sum(), 1)) ** settings.rarity
+    shares = spread[:, :, None] * support
+    return np.asarray(shares / np.maximum(shares.sum(axis=(0, 1)).mean(), 1e-300))
+
+
+def _label_shares(given: NDArray[np.floating], support: NDArray[np.floating], rows: VoteTable) -> NDArray[np.floating]:
+    """P(label | class, source): the support alone, and where silence is a label, as often as the source is silent."""
+    labels = support / support.sum(axis=0)
+    shares = np.broadcast_to(labels, (rows.n_sources, *labels.shape))
+    if not rows.silence:
+        return shares
+    lean = support[:-1] / support[:-1].mean(axis=1, keepdims=True)
+    spoken = given[:, :-1, None] * lean / rows.n_items
+    talk = spoken.sum(axis=1, keepdims=True)
+    spoken *= np.minimum(1, (1 - LEAST_SHARE) / np.maximum(talk, LEAST_SHARE))
+    return np.concatenate((spoken, 1 - spoken.sum(axis=1, keepdims=True)), axis=1)
+
+
+def _prior_sizes(
+    given: NDArray[np.floating], emission: EmissionName, settings: PriorSettings, rows: VoteTable
+) -> NDArray[np.floating]:
+    """How many votes of one class the prior's strength is counted in.  [sources or 1, 1, 1]."""
+    if settings.scale == "counts":
+        return np.ones((1, 1, 1))
+    size = np.atleast_1d(given.sum()) if emission == "pattern" else given.sum(axis=1)
+    return (size / rows.n_classes)[:, None, None]
+
+
+def _rates_prior(
+    rows: VoteTable,
+    given: NDArray[np.floating],
+    support: NDArray[np.floating],
+    settings: PriorSettings,
+    n_subtypes: int,
+) -> VotePrior:
+    """Gamma(τ V_jl A_lk, τ N/K): each rate's prior mean is the label's own rate, times K A_lk."""
+    items = float(rows.n_items) / rows.n_classes
+    weight = settings.strength / (n_subtypes if settings.scale == "proportional" else items * n_subtypes)
+    shape = np.repeat(weight * given[:, :, None] * support + settings.flat / n_subtypes, n_subtypes, axis=2)
+    rate = max(weight * items, settings.flat / n_subtypes)  # a strength of 0 leaves a proper prior
+    return VotePrior(shape, np.full(rows.n_classes * n_subtypes, rate))

@@ -1,0 +1,355 @@
+"""FABLE: settings in, fitted attributes out.
+
+J. Zhang, L. Song, A. Ratner: Leveraging Instance Features for Label Aggregation in Programmatic Weak Supervision.
+AISTATS 2023.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from labelfable.inference.convergence import Stopping
+from labelfable.inference.execution import engine_of
+from labelfable.inference.shards import cut, shard_items
+from labelfable.inference.sweep import run_sweeps
+from labelfable.models.class_prior import fixed_prior
+from labelfable.models.fable.augmentation import NormaliserName
+from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
+from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
+from labelfable.models.fable.factors import GlobalFactors
+from labelfable.models.fable.process import WeightFactor
+from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
+from labelfable.models.fable.published import PublishedFit, fit_published, predict_published
+from labelfable.models.fable.published_settings import PublishedSettings
+from labelfable.models.fable.published_steps import Held
+from labelfable.models.fable.reading import Reading, ReadingName
+from labelfable.models.fable.starts import subtype_starts
+from labelfable.models.fable.steps import FableShard, FableSweeps
+from labelfable.models.protocol import (
+    AT_LEAST_ONE,
+    CLASS_PRIOR,
+    N_JOBS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Answer,
+    BaseLabelModel,
+    Course,
+)
+from labelfable.numerics.random import seed_of
+from labelfable.votes.maps import Layout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from labelfable.votes.table import VoteTable
+
+
+class FABLE(BaseLabelModel):
+    """Votes and features together: a mixture label model whose coefficients are Gaussian processes of the features.
+
+    Equations (A)-(H), (T).
+
+    Parameters
+    ----------
+    inference : "variational" or "published"
+        The derivation that raises its bound, or the paper's rules as printed, which stop with a warning where they
+        break down and take their settings from `published` alone.
+    n_subtypes : int
+        Most subtypes of each class, M.  Fewer are used where the bound is higher without them.
+    kernel : "linear", "rbf", "matern12", "matern32", "matern52" or "cosine"
+        How alike two items' labels are, given their features.
+    method : "inducing", "exact" or "lanczos"
+        How the processes are held for kernels other than the linear one, which is exact in its weights.
+    n_inducing : int
+        Inducing points, or rank of the Lanczos approximation.
+    inducing : "kmeans" or "pivoted"
+        How inducing points are chosen: centres of the items, or items by pivoted Cholesky.
+    lengthscale : None, float, or one number a feature
+        In units of the scaled features; None takes the median distance between items.
+    variance, constant : float
+        Prior variance of each process, and of its constant.
+    scaling : "standardise", "normalise", "whiten" or "none"
+        What is done to the features first; `projection_` records it.
+    max_components : int
+        Principal components of the features that the linear kernel keeps.
+    missing : "error" or "ignore"
+        Items with NaN among their features: refuse, or use their votes alone.
+    emission : "pattern", "fired", "silence" or "rates"
+        How votes depend on the class: see `emission.py`.
+    tables : "point" or "posterior"
+        Whether vote tables are kept as their mode or as a posterior.
+    strength, accuracy, scale, sharing, flat, rarity : float, float, str, str, float, float
+        The prior of the votes: see `emission_prior.py`.
+    evidence_weight : float
+        Weight of the votes in the likelihood; less than one where sources err together.
+    normaliser : "collapsed" or "factored"
+        The normaliser with its rate integrated out (a tighter bound), or with a Gamma factor for it, as in the paper.
+    reading : "joint", "base" or "conditional"
+        Where the class proportions stand: see `reading.py`.
+    tilt : "mean" or "posterior"
+        Processes as points, or as posteriors: whether their uncertainty raises the tilt t.
+    uncovered : "out" or "in"
+        Whether items without votes take part in the fit.  They are predicted either way.
+    class_prior : "votes", "uniform", "learned", or one number a class
+        Class proportions: majority vote's, equal, given, or left to the processes' constants (to τ where it exists).
+    published : dict or None
+        Settings of inference="published": see `PublishedSettings`.
+    n_init : int
+        Starts of the subtypes; the one with the highest bound is kept.
+    tol : float
+        Stop when a sweep raises the bound by less than this per item.
+    max_iter : int
+        Most sweeps of each start.
+    n_jobs : int or None
+        Threads; None means all cores.  The answer does not depend on it.
+    random_state : int
+        Seed of inducing points, starts, and draws between tied classes.
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_subtypes": AT_LEAST_ONE,
+        "inference": [StrOptions({"variational", "published"})],
+        "kernel": [StrOptions({"linear", "rbf", "matern12", "matern32", "matern52", "cosine"})],
+        "method": [StrOptions({"inducing", "exact", "lanczos"})],
+        "n_inducing": AT_LEAST_ONE,
+        "inducing": [StrOptions({"kmeans", "pivoted"})],
+        "lengthscale": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "variance": POSITIVE,
+        "constant": POSITIVE,
+        "scaling": [StrOptions({"standardise", "normalise", "whiten", "none"})],
+        "max_components": AT_LEAST_ONE,
+        "missing": [StrOptions({"error", "ignore"})],
+        "emission": [StrOptions({"pattern", "fired", "silence", "rates"})],
+        "tables": [StrOptions({"point", "posterior"})],
+        "strength": NOT_NEGATIVE,
+        "accuracy": [Interval(Real, 0, 1, closed="neither")],
+        "scale": [StrOptions({"proportional", "counts"})],
+        "sharing": [StrOptions({"source", "shared"})],
+        "flat": POSITIVE,
+        "rarity": [Interval(Real, 0, 1, closed="both")],
+        "evidence_weight": POSITIVE,
+        "normaliser": [StrOptions({"collapsed", "factored"})],
+        "reading": [StrOptions({"joint", "base", "conditional"})],
+        "tilt": [StrOptions({"mean", "posterior"})],
+        "uncovered": [StrOptions({"out", "in"})],
+        "class_prior": CLASS_PRIOR,
+        "published": [dict, None],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "tol": NOT_NEGATIVE,
+        "max_iter": AT_LEAST_ONE,
+        "n_jobs": N_JOBS,
+        "random_state": ["random_state"],
+    }
+    _stored_types = (
+        *(GlobalFactors, WeightFactor, VoteFactor),
+        *(FableSweeps, Reading, Emission, Layout, VotePrior),
+        *(PublishedFit, Held),
+        *STORED_TYPES,
+    )
+
+    def __init__(
+        self,
+        n_subtypes: int = 1,
+        *,
+        inference: str = "variational",
+        kernel: str = "linear",
+        method: str = "inducing",
+        n_inducing: int = 100,
+        inducing: str = "kmeans",
+        lengthscale: Any = None,
+        variance: float = 2.0,
+        constant: float = 4.0,
+        scaling: str = "standardise",
+        max_components: int = 128,
+        missing: str = "error",
+        emission: EmissionName = "pattern",
+        tables: str = "point",
+        strength: float = 1.0,
+        accuracy: float = 0.85,
+        scale: ScaleName = "proportional",
+        sharing: SharingName = "source",
+        flat: float = 0.01,
+        rarity: float = 0.6,
+        evidence_weight: float = 0.6,
+        normaliser: NormaliserName = "collapsed",
+        reading: ReadingName = "joint",
+        tilt: str = "mean",
+        uncovered: str = "out",
+        class_prior: Any = "votes",
+        published: Any = None,
+        n_init: int = 3,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_subtypes = n_subtypes
+        self.inference = inference
+        self.kernel = kernel
+        self.method = method
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.lengthscale = lengthscale
+        self.variance = variance
+        self.constant = constant
+        self.scaling = scaling
+        self.max_components = max_components
+        self.missing = missing
+        self.emission = emission
+        self.tables = tables
+        self.strength = strength
+        self.accuracy = accuracy
+        self.scale = scale
+        self.sharing = sharing
+        self.flat = flat
+        self.rarity = rarity
+        self.evidence_weight = evidence_weight
+        self.normaliser = normaliser
+        self.reading = reading
+        self.tilt = tilt
+        self.uncovered = uncovered
+        self.class_prior = class_prior
+        self.published = published
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _fit_table(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
+        if self.inference == "published":
+            return self._fit_published(table, gold, features)
+        notes = [] if features is not None else ["no features were given: the votes alone decide"]
+        self.has_features_ = features is not None
+        seed = seed_of(self.random_state)
+        self.projection_ = self._build_projection(table, features, seed)
+        projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)
+        chosen = self._fitted_items(table, gold)
+        rows, known = table.rows(chosen), None if gold is None else gold[chosen]
+        inside = _rows_of(projected, chosen)
+        fits = []
+        for n_subtypes, start in subtype_starts(rows, known, inside.phi, (self.n_subtypes, self.n_init, seed)):
+            sweeps = self._sweeps(self._heard(rows), known, n_subtypes)
+            shards = cut_items(self._heard(rows), known, inside, start)
+            fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs), Stopping(self.tol, self.max_iter, rows.n_items))
+            fits.append((fit.history.totals[-1], fit, sweeps))
+        _, best, self.sweeps_ = max(fits, key=lambda candidate: candidate[0])
+        self.globals_ = best.global_
+        probabilities = self._probabilities(table, projected)
+        self.class_prior_ = np.exp(self.sweeps_.log_proportions)
+        if isinstance(self.class_prior, str) and self.class_prior == "learned":
+            self.class_prior_ = probabilities[chosen].mean(axis=0)
+        course = Course(best.history, best.converged, notes)
+        return course, Answer(table, np.ones(table.n_items), gold, probabilities)
+
+    def _fit_published(
+        self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any
+    ) -> tuple[Course, Answer]:
+        """The paper's rules as printed.                                                 Equations (FP.1)-(FP.8)"""
+        settings, seed = PublishedSettings.of(self.published), seed_of(self.random_state)
+        found = fit_published(table, features, settings, seed, gold=gold)
+        self.published_ = found
+        course = Course(converged=found.converged, notes=[found.outcome], stopped=found.stopped or "")
+        return course, Answer(table, np.ones(table.n_items), gold, found.probabilities)
+
+    def _build_projection(self, table: VoteTable, features: Any, seed: int) -> Projection:
+        return build_projection(
+            _features_or_none(features, table.n_items),
+            kernel=self.kernel,
+            method=self.method,
+            n_inducing=self.n_inducing,
+            inducing=self.inducing,
+            lengthscale=self.lengthscale,
+            variance=self.variance,
+            constant=self.constant,
+            scaling=self.scaling,
+            max_components=self.max_components,
+            missing=self.missing,
+            seed=seed,
+        )
+
+    def _fitted_items(self, table: VoteTable, gold: NDArray[np.integer] | None) -> NDArray[np.integer]:
+        """Numbers of the items that take part in the fit."""
+        told = table.covered if gold is None else table.covered | (gold >= 0)
+        if self.uncovered == "in" or not told.any():
+            told = np.ones(table.n_items, dtype=bool)
+        return np.flatnonzero(told)
+
+    def _heard(self, table: VoteTable) -> VoteTable:
+        """The votes as the emission hears them: silence is a label for one of the four alone."""
+        return table.with_abstain_as_label() if self.emission == "silence" else table.without_abstain_label()
+
+    def _sweeps(self, rows: VoteTable, gold: NDArray[np.integer] | None, n_subtypes: int) -> FableSweeps:
+        """The sweep model for these votes."""
+        n_classes = rows.n_classes
+        reading = Reading(self.reading, n_classes, n_subtypes)
+        fixed = fixed_prior(self.class_prior, rows, np.ones(rows.n_items), gold)
+        shares = np.full(n_classes, 1 / n_classes) if fixed is None else fixed
+        log_shares = np.log(shares)
+        lean = log_shares - log_shares.mean()
+        in_process = not reading.has_proportions
+        settings = PriorSettings(self.strength, self.accuracy, self.scale, self.sharing, self.flat, self.rarity)
+        return FableSweeps(
+            reading=reading,
+            emission=Emission(self.emission, is_point=self.tables == "point"),
+            layout=rows.layout,
+            vote_prior=vote_prior(rows, self.emission, settings, n_subtypes),
+            process_mean=np.repeat(lean if in_process else np.zeros(n_classes), n_subtypes),
+            class_prior=np.ones(n_classes) if reading.has_proportions and fixed is None else None,
+            log_proportions=log_shares,
+            evidence_weight=self.evidence_weight,
+            is_point=self.tilt == "mean",
+            normaliser=self.normaliser,
+        )
+
+    def _table_probabilities(self, table: VoteTable, features: Any) -> NDArray[np.floating]:
+        if self.inference == "published":
+            settings, seed = PublishedSettings.of(self.published), seed_of(self.random_state)
+            return predict_published(self.published_, table, features, settings, seed)
+        known = _features_or_none(features, table.n_items)
+        return self._probabilities(table, self.projection_.project(known, table.n_items))
+
+    def _probabilities(self, table: VoteTable, projected: Projected) -> NDArray[np.floating]:
+        """The local step with the globals held, summed over subtypes.                      Equations (A)-(D)"""
+        rows = self._heard(table)
+        sweeps = replace(self.sweeps_, layout=rows.layout)  # dense and sparse votes lie differently along the columns
+        global_ = replace(self.globals_, packed_votes=rows.layout.pack(self.globals_.votes.logs))
+        answer = np.empty((table.n_items, table.n_classes))
+
+        def fill(shard: FableShard) -> None:
+            items, _ = sweeps.item_factors(shard, global_)
+            answer[shard.votes.start : shard.votes.stop] = sweeps.reading.class_sum(items.responsibilities)
+
+        for _ in engine_of(self.n_jobs).map(fill, cut_items(rows, None, projected, None)):
+            pass
+        return answer
+
+
+def cut_items(
+    rows: VoteTable, gold: NDArray[np.integer] | None, projected: Projected, start: NDArray[np.floating] | None
+) -> list[FableShard]:
+    """Items in shards whose columns fit a core's cache, each with its votes."""
+    shards = cut(rows, np.ones(rows.n_items), gold, shard_items(rows.layout.n_columns))
+    return [
+        FableShard(
+            shard,
+            _rows_of(projected, slice(shard.start, shard.stop)),
+            None if start is None else start[shard.start : shard.stop],
+        )
+        for shard in shards
+    ]
+
+
+def _rows_of(projected: Projected, chosen: Any) -> Projected:
+    return Projected(projected.phi[chosen], projected.residual[chosen])
+
+
+def _features_or_none(features: Any, n_items: int) -> Any:
+    """No features are features without a column: only the constant is left of each process."""
+    return np.zeros((n_items, 0)) if features is None else features

@@ -1,0 +1,182 @@
+"""The order of the updates: the only place that knows it.
+
+    local step    A → (B, C at once, or B') → D → E → sums    item factors at their joint optimum, given the globals
+    global step   F, G or H, T                                each global factor at its optimum, given the items
+
+Both raise one bound, so the sweep climbs.  Prediction is the local step with the globals held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from labelfable.inference.shards import Shard
+from labelfable.models.confusion import clamp_logits
+from labelfable.models.fable.augmentation import (
+    NormaliserName,
+    collapsed_bound,
+    expected_log_sigmoid,
+    normaliser_bound,
+    solve_normaliser,
+    update_collapsed_mean,
+    update_curvature,
+    update_poisson_mean,
+    update_rate_shape,
+    update_tilt,
+)
+from labelfable.models.fable.bound import global_bound, items_bound
+from labelfable.models.fable.emission import Emission, VoteFactor, VotePrior
+from labelfable.models.fable.factors import GlobalFactors, ItemFactors, SufficientStatistics
+from labelfable.models.fable.mixture import update_responsibilities
+from labelfable.models.fable.process import WeightFactor, expected_process, prior_weights, update_weights
+from labelfable.models.fable.projection import Projected
+from labelfable.models.fable.reading import Reading
+from labelfable.numerics.distributions import dirichlet_mean_log
+from labelfable.numerics.linear_algebra import weighted_gram
+from labelfable.numerics.namespace import Array, digamma
+from labelfable.numerics.special import x_log_x
+from labelfable.votes.maps import Layout
+
+
+@dataclass(frozen=True)
+class FableShard:
+    """Consecutive items: their votes, their columns of the processes, and where their responsibilities start."""
+
+    votes: Shard
+    projected: Projected
+    start: Array | None = None
+    """[n, C]; not needed for prediction."""
+
+
+@dataclass(frozen=True)
+class FableSweeps:
+    """FABLE as a sweep model: its settings, and the steps."""
+
+    reading: Reading
+    emission: Emission
+    layout: Layout
+    vote_prior: VotePrior
+    process_mean: Array
+    """mean_c, [C]."""
+    class_prior: Array | None
+    """ν₀ of the class proportions, [K]; None where they are fixed or live in the process's mean."""
+    log_proportions: Array
+    """Log of the fixed class proportions, [K]."""
+    evidence_weight: float = 1.0
+    is_point: bool = False
+    """tilt="mean": the processes as points, so that t = |m|."""
+    normaliser: NormaliserName = "factored"
+    """Whether λ has a factor of its own, (B) and (C), or is integrated out, (B')."""
+    terms: tuple[str, ...] = field(default=("sigmoid", "normaliser", "classes", "votes", "entropy"))
+
+    def start(self, shard: FableShard) -> tuple[None, SufficientStatistics]:
+        """Statistics of the given responsibilities, with the processes at their prior."""
+        return None, self.statistics(shard, self.prior_globals(shard), shard.start)
+
+    def local_step(self, shard: FableShard, local: None, global_: GlobalFactors) -> tuple[None, SufficientStatistics]:
+        """Item factors at their joint optimum, and their statistics."""
+        return local, self.statistics(shard, global_, None)
+
+    def global_step(self, statistics: SufficientStatistics) -> GlobalFactors:
+        """Every global factor at its optimum given the items: they do not meet in any term, so the order is free."""
+        weights = update_weights(statistics.gram, statistics.potential, is_point=self.is_point)
+        votes = self.emission.factor(self.vote_prior, self.layout.unpack(statistics.counts), statistics.totals)
+        classes = None if self.class_prior is None else update_proportions(self.class_prior, statistics.proportions)
+        return self._globals(weights, votes, classes)
+
+    def bound(self, statistics: SufficientStatistics, global_: GlobalFactors) -> dict[str, float]:
+        """The whole bound, term by term."""
+        return statistics.bound | global_bound(global_, self.class_prior)
+
+    def prior_globals(self, shard: FableShard) -> GlobalFactors:
+        """Every factor at its prior."""
+        weights = prior_weights(
+            shard.projected.phi.shape[1], self.reading.n_components, shard.projected.phi, is_point=self.is_point
+        )
+        prior = self.vote_prior.concentration
+        votes = self.emission.factor(self.vote_prior, np.zeros_like(prior), np.zeros(prior.shape[2]))
+        return self._globals(weights, votes, self.class_prior)
+
+    def _globals(self, weights: WeightFactor, votes: VoteFactor, classes: Array | None) -> GlobalFactors:
+        log_proportions = self.log_proportions if classes is None else dirichlet_mean_log(classes)
+        return GlobalFactors(weights, votes, classes, log_proportions, self.layout.pack(votes.logs))
+
+    def item_factors(
+        self, shard: FableShard, global_: GlobalFactors, responsibilities: Array | None = None
+    ) -> tuple[ItemFactors, dict[str, float]]:
+        """A, then B and C at once (or B'), then D; with `responsibilities` given, those instead of D's."""
+        reading = self.reading
+        mean, variance = expected_process(
+            shard.projected.phi, shard.projected.residual, global_.weights, self.process_mean
+        )
+        tilt = update_tilt(mean, variance)
+        log_present, log_absent = expected_log_sigmoid(mean, tilt), expected_log_sigmoid(-mean, tilt)
+        log_mass = reading.log_mass(global_.log_proportions)
+        log_prior = reading.log_prior(global_.log_proportions)
+        xp = array_namespace(mean)
+        poisson, shape, normaliser = self._normaliser(log_absent, log_mass)
+        evidence = self.evidence_weight * (shard.votes.maps.evidence(global_.packed_votes) + global_.votes.constant)
+        if responsibilities is None:
+            own = reading.spread(normaliser) if reading.name == "conditional" else xp.zeros_like(log_present)
+            offered = clamp_logits(evidence, shard.votes.gold, reading.n_classes)
+            responsibilities, _ = update_responsibilities(log_present, log_prior, offered, own)
+        weight = reading.group_weight(responsibilities)
+        items = ItemFactors(responsibilities, poisson, shape, tilt, weight)
+        return items, items_bound(
+            responsibilities,
+            weight,
+            log_sigmoid=log_present,
+            normaliser=normaliser,
+            log_prior=log_prior,
+            evidence=evidence,
+        )
+
+    def _normaliser(self, log_absent: Array, log_mass: Array) -> tuple[Array, Array, Array]:
+        """γ [n, C], the shape a of λ [n, groups] and each normaliser's bound [n, groups], at their optimum."""
+        reading = self.reading
+        xp = array_namespace(log_absent)
+        if self.normaliser == "collapsed":
+            whole = reading.normaliser(log_absent, log_mass)
+            poisson = update_collapsed_mean(log_absent, log_mass, reading.spread(whole))
+            return poisson, update_rate_shape(reading.group_sum(poisson)), collapsed_bound(whole)
+        shape = solve_normaliser(reading.group_sum(xp.exp(log_absent + log_mass)) / reading.mass)
+        log_rate = digamma(shape) - np.log(reading.mass)
+        poisson = update_poisson_mean(reading.spread(log_rate), log_absent, log_mass)
+        bound = normaliser_bound(
+            shape,
+            xp.asarray(reading.mass, dtype=shape.dtype),
+            reading.group_sum(poisson),
+            reading.group_sum(poisson * (log_absent + log_mass)),
+            reading.group_sum(x_log_x(poisson)),
+        )
+        return poisson, shape, bound
+
+    def statistics(
+        self, shard: FableShard, global_: GlobalFactors, responsibilities: Array | None
+    ) -> SufficientStatistics:
+        """Item factors and their sums over one shard."""
+        items, terms = self.item_factors(shard, global_, responsibilities)
+        phi = shard.projected.phi
+        xp = array_namespace(phi)
+        ρ, counted = items.responsibilities, self.reading.spread(items.group_weight) * items.poisson
+        curvature = update_curvature(ρ + counted, items.tilt)
+        pull = (ρ - counted) / 2 - curvature * self.process_mean
+        return SufficientStatistics(
+            gram=weighted_gram(phi, curvature),
+            potential=xp.astype(xp.matrix_transpose(phi) @ xp.astype(pull, phi.dtype), xp.float64),
+            counts=self.evidence_weight * shard.votes.maps.counts(ρ),
+            totals=self.evidence_weight * xp.sum(ρ, axis=0),
+            proportions=xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0),
+            bound=terms,
+        )
+
+
+def update_proportions(prior: Array, counts: Array) -> Array:
+    """Dirichlet factor of the class proportions.  [K].                                           Equation (T)
+
+    ν_k = ν₀ + Σ_i ( Σ_m ρ_ikm + Σ_m γ_ikm )        (the second sum in the base reading only)
+    """
+    return prior + counts
