@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labelfable
-from labelfable import DawidSkene, MajorityVote, read_votes
+from labelfable import FABLE, DawidSkene, MajorityVote, read_votes
 from labelfable.datasets import bundled_data
 from labelfable.models.registry import available_models, load
 from tests.commands import ITEMS, NAMES, TRUTH, VOTES, WORDS, run, told, write_files
@@ -37,7 +37,8 @@ def named_table():
 def test_the_demo_writes_labels_and_a_page_that_needs_nothing_else(tmp_path):
     result = run("demo", "--out", tmp_path / "new" / "demo")
     task = bundled_data("breast_cancer")
-    expected = DawidSkene().fit(task.table()).label_table(task.table()).to_pydict()
+    fitted = FABLE().fit(task.table(), features=task.features)
+    expected = fitted.label_table(task.table(), features=task.features).to_pydict()
     assert labels_in(tmp_path / "new" / "demo" / "labels.parquet") == expected
     assert len((tmp_path / "new" / "demo" / "labels.csv").read_text().splitlines()) == 570
     page = (tmp_path / "new" / "demo" / "report.html").read_text("utf-8")
@@ -143,7 +144,7 @@ def test_gold_may_be_a_file_in_another_order_a_column_or_in_the_same_npz(files):
     answers = ["answer", *["" if number < 20 else WORDS[label] for number, label in enumerate(TRUTH)]]
     Path("both.csv").write_text("\n".join(f"{line},{answer}" for line, answer in zip(lines, answers, strict=True)))
     assert told("fit", "both.csv", "--gold", "answer")["scores"] == scores
-    in_npz = told("fit", "task.npz", "--gold", "task.npz", "--features", "task.npz")["scores"]
+    in_npz = told("fit", "task.npz", "--gold", "task.npz", "--features", "task.npz", "--model", "ds")["scores"]
     labels = DawidSkene().fit(VOTES).predict(VOTES)
     assert_close(in_npz["accuracy"], (labels == TRUTH).mean())
     assert_close(scores["accuracy"], (labels == TRUTH)[20:].mean())

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from labelfable.cli import terminal
 from labelfable.cli.settings import fit_model, make_model, reading_options
 from labelfable.errors import LabelfableError, ModelError
-from labelfable.models.registry import DEFAULT_MODEL
+from labelfable.models.registry import DEFAULT_MODEL, DEFAULT_WITH_FEATURES
 
 
 class Commands(TyperGroup):
@@ -110,7 +110,7 @@ def demo(
     data: Annotated[
         str, typer.Option(help="breast_cancer (14 rules, 2 classes) or digits (15 rules, 10 classes).")
     ] = "breast_cancer",
-    model: ModelName = DEFAULT_MODEL,
+    model: ModelName = DEFAULT_WITH_FEATURES,
     out: Annotated[Path, typer.Option(help="Folder for labels.csv, labels.parquet and report.html.")] = Path(
         "labelfable-demo"
     ),
@@ -150,7 +150,9 @@ def fit(
     votes: VotesFile,
     *,
     features: Features = None,
-    model: ModelName = DEFAULT_MODEL,
+    model: Annotated[
+        str | None, typer.Option(help=f"By default {DEFAULT_WITH_FEATURES} with features, else {DEFAULT_MODEL}.")
+    ] = None,
     settings: Settings = None,
     known: Known = None,
     gold: Gold = None,
@@ -171,10 +173,11 @@ def fit(
         check_output(out)
     if save is not None:
         check_target(save)
-    chosen = make_model(model, settings, seed)
+    name = model or (DEFAULT_MODEL if features is None else DEFAULT_WITH_FEATURES)
+    chosen = make_model(name, settings, seed)
     with terminal.busy("Reading votes"):
         inputs = read_inputs(votes, gold=gold, known=known, features=features, **reading_options(reading))
-    with terminal.warnings_told(), terminal.busy(f"Fitting {model} to {inputs.table.n_items:,} items"):
+    with terminal.warnings_told(), terminal.busy(f"Fitting {name} to {inputs.table.n_items:,} items"):
         fit_model(chosen, inputs)
         labels = hold_known(chosen.label_table(inputs.table, features=inputs.features, ties=ties.value), inputs)
         scores = judge(chosen, inputs.table, inputs.unseen_gold, features=inputs.features, ties=ties.value)[1]

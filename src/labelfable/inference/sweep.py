@@ -42,6 +42,18 @@ class SweepModel(Protocol[Piece_contra, Global, Local, Statistics]):
         ...
 
 
+LENGTHEN = 1.3  # a step that succeeded makes the next one so much longer
+LONGEST = 30.0
+
+
+class Stretch(Protocol[Global]):
+    """Globals on the line from one update to the next, beyond it."""
+
+    def __call__(self, before: Global, after: Global, length: float) -> Global:
+        """`before` at length 0, `after` at 1."""
+        ...
+
+
 @dataclass(frozen=True)
 class Fit(Generic[Global, Local]):
     """Where the sweeps ended."""
@@ -57,25 +69,39 @@ def run_sweeps(
     shards: Sequence[Piece_contra],
     engine: Engine,
     stopping: Stopping,
+    stretch: Stretch[Global] | None = None,
 ) -> Fit[Global, Local]:
     """Sweep until the bound stops rising.
 
     The bound is taken after each local step, so the globals that come back are the ones that the last responsibilities
     were computed from, and prediction repeats them.
+
+    With `stretch` steps grow longer than the update as long as the bound rises (adaptive overrelaxation: Salakhutdinov,
+    Roweis 2003).  A step that went too far is taken back to the update itself, which cannot lower the bound; only an
+    update that gains too little ends the fit.
     """
     locals_: list[Local] = []
     global_ = model.global_step(add_in_order(_keep_locals(engine.map(model.start, shards), locals_)))
     history = History()
+    plain, length = None, 1.0  # the update that a stretched step started from, and how many times it was lengthened
     while True:
         step = partial(_local_step, model, global_)
         answers = engine.map(step, list(zip(shards, locals_, strict=True)))
         locals_ = []
         statistics = add_in_order(_keep_locals(answers, locals_))
-        history.record(model.bound(statistics, global_))
-        converged = stopping.is_met(history)
+        terms = model.bound(statistics, global_)
+        if plain is not None and not sum(terms.values()) >= history.totals[-1]:  # or is not a number
+            global_, plain, length = plain, None, 1.0
+            continue
+        history.record(terms)
+        converged = stopping.is_met(history) and plain is None
         if converged or len(history.terms) >= stopping.max_iter:
             return Fit(global_, locals_, history, converged)
-        global_ = model.global_step(statistics)
+        before, global_ = global_, model.global_step(statistics)
+        length = 1.0 if stretch is None or stopping.is_met(history) else min(length * LENGTHEN, LONGEST)
+        plain = global_ if stretch is not None and length > 1 else None
+        if stretch is not None and plain is not None:
+            global_ = stretch(before, plain, length)
 
 
 def _local_step(

@@ -37,7 +37,8 @@ MODELS: dict[str, Entry] = {
     "MeTaL": Entry("labelfable.models.metal.estimator"),
     "FlyingSquid": Entry("labelfable.models.flyingsquid.estimator", ("fs",)),
 }
-DEFAULT_MODEL = "DawidSkene"
+DEFAULT_MODEL = "DawidSkene"  # of votes alone
+DEFAULT_WITH_FEATURES = "FABLE"
 
 
 def model_named(name: str) -> type[BaseLabelModel]:

@@ -20,6 +20,7 @@ from array_api_compat import array_namespace
 from labelfable.numerics.distributions import dirichlet_divergence, dirichlet_mean_log, gamma_divergence
 from labelfable.numerics.namespace import Array, digamma
 
+LONGEST_WAY = 5.0  # in logarithms: no concentration changes more than 150-fold in a step
 EmissionName = Literal["pattern", "fired", "silence", "rates"]
 
 
@@ -65,6 +66,13 @@ class Emission:
             return self._rates(prior, *update_rates(prior.concentration, prior.rate, counts, totals))
         return self._tables(prior, update_tables(prior.concentration, counts))
 
+    def stretched(self, prior: VotePrior, before: VoteFactor, after: VoteFactor, length: float) -> VoteFactor:
+        """The factor beyond an update."""
+        concentration = stretched_concentration(before.concentration, after.concentration, length)
+        if before.rate is None or after.rate is None:
+            return self._tables(prior, concentration)
+        return self._rates(prior, concentration, stretched_concentration(before.rate, after.rate, length))
+
     def _tables(self, prior: VotePrior, concentration: Array) -> VoteFactor:
         xp = array_namespace(concentration)
         after, before = self._by_event(concentration), self._by_event(prior.concentration)
@@ -97,6 +105,13 @@ class Emission:
         if self.name == "pattern":
             return xp.reshape(xp.permute_dims(table, (1, 0)), shape)
         return xp.permute_dims(table, (0, 2, 1))
+
+
+def stretched_concentration(before: Array, after: Array, length: float) -> Array:
+    """Positive numbers beyond an update, on the line of their logarithms.  Shape-preserving."""
+    xp = array_namespace(after)
+    way = xp.clip((length - 1) * (xp.log(after) - xp.log(before)), -LONGEST_WAY, LONGEST_WAY)
+    return after * xp.exp(way)
 
 
 def update_tables(prior: Array, counts: Array) -> Array:

@@ -185,7 +185,7 @@ class FABLE(BaseLabelModel):
         published: Any = None,
         n_init: int = 3,
         tol: float = 1e-6,
-        max_iter: int = 500,
+        max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -237,7 +237,8 @@ class FABLE(BaseLabelModel):
         for n_subtypes, start in subtype_starts(rows, known, inside.phi, (self.n_subtypes, self.n_init, seed)):
             sweeps = self._sweeps(self._heard(rows), known, n_subtypes)
             shards = cut_items(self._heard(rows), known, inside, start)
-            fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs), Stopping(self.tol, self.max_iter, rows.n_items))
+            stopping = Stopping(self.tol, self.max_iter, rows.n_items)
+            fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs), stopping, sweeps.stretched)
             fits.append((fit.history.totals[-1], fit, sweeps))
         _, best, self.sweeps_ = max(fits, key=lambda candidate: candidate[0])
         self.globals_ = best.global_

@@ -28,10 +28,16 @@ from labelfable.models.fable.augmentation import (
     update_tilt,
 )
 from labelfable.models.fable.bound import global_bound, items_bound
-from labelfable.models.fable.emission import Emission, VoteFactor, VotePrior
+from labelfable.models.fable.emission import Emission, VoteFactor, VotePrior, stretched_concentration
 from labelfable.models.fable.factors import GlobalFactors, ItemFactors, SufficientStatistics
 from labelfable.models.fable.mixture import update_responsibilities
-from labelfable.models.fable.process import WeightFactor, expected_process, prior_weights, update_weights
+from labelfable.models.fable.process import (
+    WeightFactor,
+    expected_process,
+    prior_weights,
+    stretched_weights,
+    update_weights,
+)
 from labelfable.models.fable.projection import Projected
 from labelfable.models.fable.reading import Reading
 from labelfable.numerics.distributions import dirichlet_mean_log
@@ -85,6 +91,15 @@ class FableSweeps:
         weights = update_weights(statistics.gram, statistics.potential, is_point=self.is_point)
         votes = self.emission.factor(self.vote_prior, self.layout.unpack(statistics.counts), statistics.totals)
         classes = None if self.class_prior is None else update_proportions(self.class_prior, statistics.proportions)
+        return self._globals(weights, votes, classes)
+
+    def stretched(self, before: GlobalFactors, after: GlobalFactors, length: float) -> GlobalFactors:
+        """Factors beyond an update: weights on the line, concentrations on the line of their logarithms."""
+        weights = stretched_weights(before.weights, after.weights, length)
+        votes = self.emission.stretched(self.vote_prior, before.votes, after.votes, length)
+        classes = None
+        if before.classes is not None and after.classes is not None:
+            classes = stretched_concentration(before.classes, after.classes, length)
         return self._globals(weights, votes, classes)
 
     def bound(self, statistics: SufficientStatistics, global_: GlobalFactors) -> dict[str, float]:
