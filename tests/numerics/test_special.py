@@ -26,6 +26,17 @@ def test_softmax_agrees_with_its_definition(logits):
     assert_close(normaliser, math.log(total))
 
 
+def test_softmax_leaves_its_logits_alone_unless_it_may_have_their_memory():
+    logits = np.array([[0.0, 1.0, -2.0], [5.0, 5.0, -np.inf]])
+    kept = logits.copy()
+    expected = softmax(logits)
+    assert np.array_equal(logits, kept)
+    found = softmax(logits, overwrite=True)
+    assert np.shares_memory(found[0], logits)
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one, other)
+
+
 @settings(deadline=None)
 @given(logits=rows, shift=sizes)
 def test_softmax_ignores_a_shift_that_its_normaliser_repeats(logits, shift):

@@ -67,7 +67,7 @@ def responsibilities(
     """
     logits = shard.maps.evidence(logs.votes)
     logits += logs.components
-    return softmax(clamp_logits(logits, shard.gold, n_classes))
+    return softmax(clamp_logits(logits, shard.gold, n_classes), overwrite=True)
 
 
 def start_statistics(

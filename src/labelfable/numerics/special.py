@@ -14,8 +14,8 @@ def log_sum_exp(logits: Array) -> Array:
     return softmax(logits)[1]
 
 
-def softmax(logits: Array) -> tuple[Array, Array]:
-    """Probabilities and their log normaliser over the last axis.
+def softmax(logits: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
+    """Probabilities and their log normaliser over the last axis; `overwrite` lets them take the memory of the logits.
 
         p_c = exp(x_c − lse(x)),    lse(x) = max x + log Σ_c exp(x_c − max x)
 
@@ -23,7 +23,9 @@ def softmax(logits: Array) -> tuple[Array, Array]:
     """
     xp = array_namespace(logits)
     top = row_maximum(logits)
-    powers = exp_over(logits - top)
+    if overwrite:
+        logits -= top
+    powers = exp_over(logits if overwrite else logits - top)
     total = row_sum(powers)
     powers /= total
     return powers, xp.squeeze(top + xp.log(total), axis=-1)
