@@ -13,7 +13,8 @@ import labelfable
 from labelfable import MajorityVote
 from labelfable.errors import InputError, LabelfableWarning
 from labelfable.inference.execution import add_in_order
-from labelfable.models.fable.estimator import FABLE, cut_items
+from labelfable.models.fable.estimator import FABLE
+from labelfable.models.fable.items import cut_items
 from labelfable.models.registry import MODELS, Entry
 from labelfable.votes import read_votes
 from tests.conform import assert_distributions

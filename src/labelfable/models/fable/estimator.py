@@ -15,13 +15,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import engine_of
-from labelfable.inference.shards import cut, shard_items
 from labelfable.inference.sweep import run_sweeps
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
 from labelfable.models.fable.factors import GlobalFactors
+from labelfable.models.fable.items import cut_items, rows_of
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
 from labelfable.models.fable.published import PublishedFit, fit_published, predict_published
@@ -232,7 +232,7 @@ class FABLE(BaseLabelModel):
         projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)
         chosen = self._fitted_items(table, gold)
         rows, known = table.rows(chosen), None if gold is None else gold[chosen]
-        inside = _rows_of(projected, chosen)
+        inside = rows_of(projected, chosen)
         fits = []
         for n_subtypes, start in subtype_starts(rows, known, inside.phi, (self.n_subtypes, self.n_init, seed)):
             sweeps = self._sweeps(self._heard(rows), known, n_subtypes)
@@ -330,25 +330,6 @@ class FABLE(BaseLabelModel):
         for _ in engine_of(self.n_jobs).map(fill, cut_items(rows, None, projected, None)):
             pass
         return answer
-
-
-def cut_items(
-    rows: VoteTable, gold: NDArray[np.integer] | None, projected: Projected, start: NDArray[np.floating] | None
-) -> list[FableShard]:
-    """Items in shards whose columns fit a core's cache, each with its votes."""
-    shards = cut(rows, np.ones(rows.n_items), gold, shard_items(rows.layout.n_columns))
-    return [
-        FableShard(
-            shard,
-            _rows_of(projected, slice(shard.start, shard.stop)),
-            None if start is None else start[shard.start : shard.stop],
-        )
-        for shard in shards
-    ]
-
-
-def _rows_of(projected: Projected, chosen: Any) -> Projected:
-    return Projected(projected.phi[chosen], projected.residual[chosen])
 
 
 def _features_or_none(features: Any, n_items: int) -> Any:

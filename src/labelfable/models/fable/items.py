@@ -1,0 +1,36 @@
+"""Items in shards: their votes, their columns of the processes, their start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labelfable.inference.shards import cut, shard_items
+from labelfable.models.fable.projection import Projected
+from labelfable.models.fable.steps import FableShard
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from labelfable.votes.table import VoteTable
+
+
+def cut_items(
+    rows: VoteTable, gold: NDArray[np.integer] | None, projected: Projected, start: NDArray[np.floating] | None
+) -> list[FableShard]:
+    """Items in shards whose columns fit a core's cache, each with its votes."""
+    shards = cut(rows, np.ones(rows.n_items), gold, shard_items(rows.layout.n_columns))
+    return [
+        FableShard(
+            shard,
+            rows_of(projected, slice(shard.start, shard.stop)),
+            None if start is None else start[shard.start : shard.stop],
+        )
+        for shard in shards
+    ]
+
+
+def rows_of(projected: Projected, chosen: Any) -> Projected:
+    """Some items' columns: a slice or numbers."""
+    return Projected(projected.phi[chosen], projected.residual[chosen])
