@@ -78,7 +78,8 @@ def run_sweeps(
 
     With `stretch` steps grow longer than the update as long as the bound rises (adaptive overrelaxation: Salakhutdinov,
     Roweis 2003).  A step that went too far is taken back to the update itself, which cannot lower the bound; only an
-    update that gains too little ends the fit.
+    update that gains too little ends the fit.  It is for models that carry no item factors: those of a step that was
+    taken back would stay.
     """
     locals_: list[Local] = []
     global_ = model.global_step(add_in_order(_keep_locals(engine.map(model.start, shards), locals_)))

@@ -226,7 +226,6 @@ class FABLE(BaseLabelModel):
         if self.inference == "published":
             return self._fit_published(table, gold, features)
         notes = [] if features is not None else ["no features were given: the votes alone decide"]
-        self.has_features_ = features is not None
         seed = seed_of(self.random_state)
         self.projection_ = self._build_projection(table, features, seed)
         projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)

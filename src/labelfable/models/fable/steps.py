@@ -8,7 +8,7 @@ Both raise one bound, so the sweep climbs.  Prediction is the local step with th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -76,7 +76,6 @@ class FableSweeps:
     """tilt="mean": the processes as points, so that t = |m|."""
     normaliser: NormaliserName = "factored"
     """Whether λ has a factor of its own, (B) and (C), or is integrated out, (B')."""
-    terms: tuple[str, ...] = field(default=("sigmoid", "normaliser", "classes", "votes", "entropy"))
 
     def start(self, shard: FableShard) -> tuple[None, SufficientStatistics]:
         """Statistics of the given responsibilities, with the processes at their prior."""
