@@ -1,7 +1,7 @@
 """Several noisy votes per item in, calibrated probabilistic labels out; no gold labels needed."""
 
 from labelfable.models import EBCC, FABLE, IBCC, DataProgramming, DawidSkene, FlyingSquid, MajorityVote, MeTaL, load
-from labelfable.votes import VoteTable, read_votes, source_summary
+from labelfable.votes import StoredVotes, VoteTable, open_votes, read_votes, source_summary
 
 __all__ = [
     "EBCC",
@@ -12,8 +12,10 @@ __all__ = [
     "FlyingSquid",
     "MajorityVote",
     "MeTaL",
+    "StoredVotes",
     "VoteTable",
     "load",
+    "open_votes",
     "read_votes",
     "source_summary",
 ]

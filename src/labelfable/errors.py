@@ -39,6 +39,10 @@ class FileError(LabelfableError, OSError):
         return str(self.args[0])
 
 
+class EngineError(LabelfableError, RuntimeError):
+    """A cluster that failed in the middle of its work."""
+
+
 class MissingExtraError(LabelfableError, ImportError):
     """A feature whose optional dependency is not installed."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from labelfable.numerics.random import BLOCK_ITEMS
+from labelfable.votes.census import VoteCensus
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from labelfable.votes.maps import VoteMaps
@@ -42,6 +44,59 @@ class Shard:
         return self.start + self.maps.n_items
 
 
+class Source(Protocol):
+    """What stored shards are read from.  It is small: places of files, and what is done to their rows."""
+
+    def load(self, start: int, stop: int, gold: NDArray[np.integer] | None) -> Any:
+        """The shard of the items [start, stop)."""
+        ...
+
+
+@dataclass(frozen=True)
+class StoredShard:
+    """A shard that is read when it is needed."""
+
+    source: Source
+    start: int
+    stop: int
+    gold: NDArray[np.integer] | None = None
+
+    def load(self) -> Any:
+        """The shard itself."""
+        return self.source.load(self.start, self.stop, self.gold)
+
+
+@dataclass(frozen=True)
+class StoredShards:
+    """Where shards of stored votes are read from: the votes, and how a model hears them."""
+
+    census: VoteCensus
+
+    def load(self, start: int, stop: int, gold: NDArray[np.integer] | None) -> Shard:
+        """The shard of the items [start, stop), less those that do not count."""
+        table = self.census.rows_of(start, stop)
+        if self.census.only_told:
+            told = table.covered if gold is None else table.covered | (gold >= 0)
+            if not told.all():
+                table, gold = table.rows(told), None if gold is None else gold[told]
+        return Shard(start, table.maps(), np.ones(table.n_items), gold)
+
+
+def loaded(piece: Any) -> Any:
+    """A shard, read where it is stored."""
+    return piece.load() if isinstance(piece, StoredShard) else piece
+
+
+def cut_stored(source: Source, n_items: int, gold: NDArray[np.integer] | None, rows_each: int) -> list[StoredShard]:
+    """Consecutive items of a source, each shard to be read on its own."""
+    return [
+        StoredShard(
+            source, start, min(start + rows_each, n_items), None if gold is None else gold[start : start + rows_each]
+        )
+        for start in range(0, n_items, rows_each)
+    ]
+
+
 def shard_items(statistics_size: int) -> int:
     """Rows of one shard.
 
@@ -55,10 +110,10 @@ def shard_items(statistics_size: int) -> int:
     return items
 
 
-def cut(
-    table: VoteTable, weights: NDArray[np.floating], gold: NDArray[np.integer] | None, rows_each: int
-) -> list[Shard]:
+def cut(table: VoteTable, weights: NDArray[np.floating], gold: NDArray[np.integer] | None, rows_each: int) -> list[Any]:
     """The table's rows in consecutive shards."""
+    if isinstance(table, VoteCensus):
+        return cut_stored(StoredShards(table), table.stored_items, gold, rows_each)
     return [
         Shard(
             start,

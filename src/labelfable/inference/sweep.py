@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from labelfable.inference.convergence import History, Stopping
-from labelfable.inference.execution import Engine, Summable, add_in_order
+from labelfable.inference.execution import Engine, Summable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,12 +64,40 @@ class Fit(Generic[Global, Local]):
     converged: bool
 
 
+@dataclass(frozen=True)
+class SweepState(Generic[Global]):
+    """All that the next sweep depends on: a fit that goes on from here ends where it would have ended."""
+
+    global_: Global
+    terms: list[dict[str, float]]
+    """The objective after each sweep so far."""
+    plain: Global | None = None
+    """The update that a stretched step started from."""
+    length: float = 1.0
+    """How many times the step was lengthened."""
+    finished: bool = False
+    converged: bool = False
+
+
+class Checkpoint(Protocol):
+    """Where the state is kept between sweeps, so that a fit that is killed can go on."""
+
+    def load(self) -> SweepState[Any] | None:
+        """The state that was kept last, or None."""
+        ...
+
+    def save(self, state: SweepState[Any]) -> None:
+        """Keep a state in the place of the last one, whole or not at all."""
+        ...
+
+
 def run_sweeps(
     model: SweepModel[Piece_contra, Global, Local, Any],
     shards: Sequence[Piece_contra],
     engine: Engine,
     stopping: Stopping,
     stretch: Stretch[Global] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Fit[Global, Local]:
     """Sweep until the bound stops rising.
 
@@ -79,41 +107,54 @@ def run_sweeps(
     With `stretch` steps grow longer than the update as long as the bound rises (adaptive overrelaxation: Salakhutdinov,
     Roweis 2003).  A step that went too far is taken back to the update itself, which cannot lower the bound; only an
     update that gains too little ends the fit.  It is for models that carry no item factors: those of a step that was
-    taken back would stay.
+    taken back would stay.  So is `checkpoint`, which keeps the state after each sweep and takes it up again.
     """
-    locals_: list[Local] = []
-    global_ = model.global_step(add_in_order(_keep_locals(engine.map(model.start, shards), locals_)))
-    history = History()
-    plain, length = None, 1.0  # the update that a stretched step started from, and how many times it was lengthened
-    while True:
-        step = partial(_local_step, model, global_)
-        answers = engine.map(step, list(zip(shards, locals_, strict=True)))
-        locals_ = []
-        statistics = add_in_order(_keep_locals(answers, locals_))
-        terms = model.bound(statistics, global_)
-        if plain is not None and not sum(terms.values()) >= history.totals[-1]:  # or is not a number
-            global_, plain, length = plain, None, 1.0
-            continue
-        history.record(terms)
-        converged = stopping.is_met(history) and plain is None
-        if converged or len(history.terms) >= stopping.max_iter:
-            return Fit(global_, locals_, history, converged)
-        before, global_ = global_, model.global_step(statistics)
-        length = 1.0 if stretch is None or stopping.is_met(history) else min(length * LENGTHEN, LONGEST)
-        plain = global_ if stretch is not None and length > 1 else None
-        if stretch is not None and plain is not None:
-            global_ = stretch(before, plain, length)
+    state = None if checkpoint is None else checkpoint.load()
+    locals_: list[Any] = [None] * len(shards)
+    held = None if state is not None and state.finished else engine.hold(shards)
+    if state is None:
+        locals_, statistics = engine.total(partial(_start, model), held, locals_)
+        state = SweepState(model.global_step(statistics), [])
+    while not state.finished:
+        if checkpoint is not None:
+            checkpoint.save(state)
+        locals_, statistics = engine.total(partial(_local_step, model, state.global_), held, locals_)
+        terms = model.bound(statistics, state.global_)
+        state = _next_state(model, state, (statistics, terms), stopping, stretch)
+    if checkpoint is not None:
+        checkpoint.save(state)
+    return Fit(state.global_, locals_, History(state.terms), state.converged)
+
+
+def _next_state(
+    model: SweepModel[Any, Global, Any, Any],
+    state: SweepState[Global],
+    found: tuple[Any, dict[str, float]],
+    stopping: Stopping,
+    stretch: Stretch[Global] | None,
+) -> SweepState[Global]:
+    """Stop, take a step back that went too far, or go on to new globals."""
+    statistics, terms = found
+    history = History(list(state.terms))
+    if state.plain is not None and not sum(terms.values()) >= history.totals[-1]:  # or is not a number
+        return SweepState(state.plain, state.terms)
+    history.record(terms)
+    converged = stopping.is_met(history) and state.plain is None
+    if converged or len(history.terms) >= stopping.max_iter:
+        return SweepState(state.global_, history.terms, finished=True, converged=converged)
+    update = model.global_step(statistics)
+    if stretch is None or stopping.is_met(history):
+        return SweepState(update, history.terms)
+    length = min(state.length * LENGTHEN, LONGEST)
+    return SweepState(stretch(state.global_, update, length), history.terms, update, length)
+
+
+def _start(model: SweepModel[Piece_contra, Any, Local, Any], shard: Piece_contra, local: Any) -> tuple[Local, Any]:
+    del local  # there is none yet
+    return model.start(shard)
 
 
 def _local_step(
-    model: SweepModel[Piece_contra, Global, Local, Any], global_: Global, work: tuple[Piece_contra, Local]
+    model: SweepModel[Piece_contra, Global, Local, Any], global_: Global, shard: Piece_contra, local: Local
 ) -> tuple[Local, Any]:
-    shard, local = work
     return model.local_step(shard, local, global_)
-
-
-def _keep_locals(answers: Any, locals_: list[Any]) -> Any:
-    """Pass statistics on one at a time and put the item factors aside."""
-    for local, statistics in answers:
-        locals_.append(local)
-        yield statistics

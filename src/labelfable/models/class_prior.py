@@ -8,6 +8,7 @@ import numpy as np
 
 from labelfable.errors import ModelError
 from labelfable.numerics.namespace import column_sum, row_sum
+from labelfable.votes.census import VoteCensus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,10 +50,10 @@ def fixed_prior(
             return None
         if policy == "uniform":
             return np.full(n_classes, 1 / n_classes)
-        totals = np.zeros(n_classes)
-        for start in range(0, rows.n_items, BLOCK_ITEMS):
+        totals = rows.class_shares if isinstance(rows, VoteCensus) else np.zeros(n_classes)
+        for start in range(0, 0 if isinstance(rows, VoteCensus) else rows.n_items, BLOCK_ITEMS):
             block = slice(start, start + BLOCK_ITEMS)
-            totals += _share_totals(rows, block, weights[block], None if gold is None else gold[block])
+            totals += share_totals(rows, block, weights[block], None if gold is None else gold[block])
         return _normalised(totals) if totals.any() else np.full(n_classes, 1 / n_classes)
     prior = numbers_each(policy, n_classes)
     if prior is None or prior.sum() <= 0:
@@ -63,7 +64,7 @@ def fixed_prior(
     return _normalised(prior)
 
 
-def _share_totals(
+def share_totals(
     rows: VoteTable, block: slice, weights: NDArray[np.floating], gold: NDArray[np.integer] | None
 ) -> NDArray[np.floating]:
     """Majority vote's class shares, or the known class, summed over the items that have either.  [classes]."""

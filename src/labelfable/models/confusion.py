@@ -123,7 +123,7 @@ def heard(rows: VoteTable, weights: NDArray[np.floating], abstain: str) -> VoteT
     if abstain == "auto" and rows.silence:
         return rows
     if abstain == "auto":
-        given = rows.counts(weights[:, None])[:, : rows.n_spoken, 0]
+        given = rows.label_counts(weights)[:, : rows.n_spoken]
         one_label = (given > 0).sum(axis=1) == 1
         abstain = "label" if given[one_label].sum() >= ONE_LABEL_SHARE * given.sum() > 0 else "missing"
     return rows.with_abstain_as_label() if abstain == "label" else rows.without_abstain_label()

@@ -14,6 +14,7 @@ import numpy as np
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import engine_of
 from labelfable.inference.sweep import run_sweeps
+from labelfable.models.checkpoint import checkpoint_of
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.confusion import (
     ConfusionLogs,
@@ -25,7 +26,17 @@ from labelfable.models.confusion import (
     local_statistics,
     start_statistics,
 )
-from labelfable.models.protocol import ABSTAIN, AT_LEAST_ONE, CLASS_PRIOR, N_JOBS, NOT_NEGATIVE, BaseLabelModel, Course
+from labelfable.models.protocol import (
+    ABSTAIN,
+    AT_LEAST_ONE,
+    CHECKPOINT,
+    CLASS_PRIOR,
+    ENGINE,
+    N_JOBS,
+    NOT_NEGATIVE,
+    BaseLabelModel,
+    Course,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,6 +67,11 @@ class DawidSkene(BaseLabelModel):
         Most sweeps.
     n_jobs : int or None
         Threads; None means all cores.  The answer does not depend on it.
+    engine : None, "dask", a scheduler's address, or a Dask client
+        Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
+        The answer does not depend on it.
+    checkpoint : path or None
+        Folder that keeps the state after each sweep; a fit that was killed goes on from there to the same answer.
     random_state : int
         Seed of the draws between tied classes.
 
@@ -68,6 +84,8 @@ class DawidSkene(BaseLabelModel):
         "tol": NOT_NEGATIVE,
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
+        "engine": ENGINE,
+        "checkpoint": CHECKPOINT,
         "random_state": ["random_state"],
     }
 
@@ -80,6 +98,8 @@ class DawidSkene(BaseLabelModel):
         tol: float = 1e-6,
         max_iter: int = 500,
         n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.abstain = abstain
@@ -88,7 +108,15 @@ class DawidSkene(BaseLabelModel):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
         self.random_state = random_state
+
+    _sweeps_shards = True
+
+    @property
+    def _sweep_types(self) -> tuple[type, ...]:
+        return (DawidSkeneGlobals, ConfusionLogs)
 
     def _fit_rows(self, rows: VoteTable, weights: NDArray[np.floating], gold: NDArray[np.integer] | None) -> Course:
         rows = heard(rows, weights, self.abstain)
@@ -102,7 +130,8 @@ class DawidSkene(BaseLabelModel):
         )
         shards = cut_for(rows, weights, gold, rows.n_classes)
         stopping = Stopping(self.tol, self.max_iter, weights.sum())
-        fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs), stopping)
+        checkpoint = checkpoint_of(self, "sweeps", rows, weights, gold)
+        fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs, self.engine), stopping, checkpoint=checkpoint)
         self.confusion_ = np.exp(fit.global_.log_confusion)
         self.log_confusion_ = fit.global_.log_confusion
         self.class_prior_ = np.exp(fit.global_.logs.components)

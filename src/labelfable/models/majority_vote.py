@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from labelfable.errors import ModelError
 from labelfable.models.class_prior import fixed_prior, numbers_each, vote_totals
-from labelfable.models.protocol import BaseLabelModel, Course
+from labelfable.models.protocol import ENGINE, BaseLabelModel, Course
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +28,9 @@ class MajorityVote(BaseLabelModel):
         the other votes on the same item.
     class_prior : "uniform", "votes", or one number a class
         The answer on items without votes.
+    engine : None, "dask", a scheduler's address, or a Dask client
+        Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
+        The answer does not depend on it.
     random_state : int
         Seed of the draws between tied classes.
 
@@ -36,12 +39,16 @@ class MajorityVote(BaseLabelModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "weights": ["array-like", StrOptions({"agreement"}), None],
         "class_prior": ["array-like", StrOptions({"votes", "uniform"})],
+        "engine": ENGINE,
         "random_state": ["random_state"],
     }
 
-    def __init__(self, weights: Any = None, *, class_prior: Any = "uniform", random_state: Any = 0) -> None:
+    def __init__(
+        self, weights: Any = None, *, class_prior: Any = "uniform", engine: Any = None, random_state: Any = 0
+    ) -> None:
         self.weights = weights
         self.class_prior = class_prior
+        self.engine = engine
         self.random_state = random_state
 
     def _fit_rows(self, rows: VoteTable, weights: NDArray[np.floating], gold: NDArray[np.integer] | None) -> Course:

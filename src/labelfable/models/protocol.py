@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from labelfable.errors import InputError
-from labelfable.models.report import TIE, FitReport, against_majority, warn_of
+from labelfable.models.report import TIE, Comparison, FitReport, compared, warn_of
 from labelfable.numerics.random import block_generators, seed_of
 from labelfable.votes.encode import short_list
-from labelfable.votes.read import read_gold, read_votes
+from labelfable.votes.alphabet import Expected
+from labelfable.votes.census import census_of
+from labelfable.votes.read import read_gold, read_stored, read_votes
+from labelfable.votes.stored import StoredVotes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +40,8 @@ POSITIVE = [Interval(Real, 0, None, closed="neither")]
 NOT_NEGATIVE = [Interval(Real, 0, None, closed="left")]
 AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
 N_JOBS = [Integral, None]
+ENGINE = [None, str, HasMethods(["submit", "gather"])]
+CHECKPOINT = [None, str, PathLike]
 ABSTAIN = [StrOptions({"auto", "missing", "label"})]
 Ties = Literal["random", "first", "abstain"]
 
@@ -72,12 +79,22 @@ class Course:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a fit says of the items that it saw, in rows that each stand for `weights` items."""
+    """What a fit says of the items that it saw."""
 
-    rows: VoteTable
-    weights: NDArray[np.floating]
-    gold: NDArray[np.integer] | None
-    probabilities: NDArray[np.floating]
+    n_rows: int
+    """Rows that were fitted; each may stand for several items."""
+    comparison: Comparison
+
+    @classmethod
+    def of(
+        cls,
+        rows: VoteTable,
+        weights: NDArray[np.floating],
+        gold: NDArray[np.integer] | None,
+        probabilities: NDArray[np.floating],
+    ) -> Answer:
+        """The answer for rows that each stand for `weights` items."""
+        return cls(rows.n_items, compared(rows, weights, gold, probabilities))
 
 
 class BaseLabelModel(ClassifierMixin, BaseEstimator):
@@ -101,16 +118,24 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
             said = "A column-vector y was passed when a 1d array was expected: y.ravel() makes one."
             warnings.warn(said, DataConversionWarning, stacklevel=2)
         began = time.perf_counter()
-        table, gold = read_gold(y, read_votes(votes))
-        self._keep_names(table)
-        course, answer = self._fit_table(table, gold, features)
+        table, gold = read_gold(y, votes if isinstance(votes, StoredVotes) else read_votes(votes))
+        self._keep_names(table.names if isinstance(table, StoredVotes) else table)
+        if isinstance(table, StoredVotes):
+            course, answer = self._fit_stored(table, gold, features)
+        else:
+            course, answer = self._fit_table(table, gold, features)
         self._report(table, answer, course, time.perf_counter() - began)
         warn_of(self.report_)
         return self
 
     def predict_proba(self, votes: Any, *, features: Any = None) -> NDArray[np.floating]:
         """Probability of each class for each item, [items, classes], in the order of `classes_`."""
-        return self._table_probabilities(self._read_like_fit(votes), features)
+        table = self._read_like_fit(votes)
+        if isinstance(table, StoredVotes):
+            from labelfable.models.stored import stored_probabilities
+
+            return stored_probabilities(self, table, features)
+        return self._table_probabilities(table, features)
 
     def predict(self, votes: Any, *, features: Any = None, ties: Ties = "random") -> NDArray[Any]:
         """The most probable class of each item, [items].
@@ -123,10 +148,10 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
 
     def fit_predict(self, votes: Any, y: Any = None, *, features: Any = None, ties: Ties = "random") -> NDArray[Any]:
         """Fit, then label the same items; where `y` knows the label, that is the label."""
-        table = read_votes(votes)
+        table = votes if isinstance(votes, StoredVotes) else read_votes(votes)
         labels = self.fit(table, y, features=features).predict(table, features=features, ties=ties)
         if y is not None:
-            gold = read_gold(y, read_votes(table, classes=self.classes_.tolist()))[1]
+            gold = read_gold(y, table.with_classes(self.classes_))[1]
             if gold is not None:
                 labels[gold >= 0] = self.classes_[gold[gold >= 0]]
         return labels
@@ -139,12 +164,44 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         from labelfable.votes.frames import frame_from
 
         table = self._read_like_fit(votes)
+        if isinstance(table, StoredVotes):
+            raise InputError("these votes are too many for a table of labels", hint="label_file writes them to a file")
         probabilities = self.predict_proba(table, features=features)
-        items = np.arange(table.n_items) if table.items is None else table.items
-        columns: dict[str, Any] = {"item": items.tolist(), "label": self._decide(probabilities, ties).tolist()}
-        columns["covered"] = table.covered.tolist()
-        columns |= {f"p({name})": probabilities[:, k].tolist() for k, name in enumerate(self.classes_)}
+        columns = self._label_columns(table, probabilities, ties, seed_of(self.random_state))
         return frame_from(columns, table.frame_backend or "pyarrow")
+
+    def label_file(self, votes: Any, path: str | Path, *, features: Any = None, ties: Ties = "random") -> None:
+        """Write the labels of stored votes (`open_votes`) to a Parquet file, with the columns of `label_table`.
+
+        A run of items at a time, in their order; the file stands there once it is whole, or not at all.
+        """
+        from labelfable.models.stored import write_labels
+
+        stored = self._read_like_fit(votes)
+        if not isinstance(stored, StoredVotes):
+            raise InputError("these votes are in memory", hint="label_table makes a table of their labels")
+        write_labels(self, stored, path, features, ties, seed_of(self.random_state))
+
+    def _label_columns(
+        self, table: VoteTable, probabilities: NDArray[np.floating], ties: Ties, seed: int, start: int = 0
+    ) -> dict[str, Any]:
+        """Columns of `label_table` for consecutive items, of which `start` is the first one's number."""
+        items = np.arange(start, start + table.n_items) if table.items is None else table.items
+        labels = self._decide(probabilities, ties, seed, start)
+        columns: dict[str, Any] = {"item": items.tolist(), "label": labels.tolist()}
+        columns["covered"] = table.covered.tolist()
+        return columns | {f"p({name})": probabilities[:, k].tolist() for k, name in enumerate(self.classes_)}
+
+    def __sklearn_clone__(self) -> Self:
+        """A model of the same settings; a Dask client is shared, because it cannot be copied."""
+        engine = getattr(self, "engine", None)
+        if engine is None or isinstance(engine, str):
+            return super().__sklearn_clone__()  # type: ignore[no-any-return]
+        bare = copy.copy(self)
+        vars(bare)["engine"] = None
+        twin: Self = BaseEstimator.__sklearn_clone__(bare)
+        vars(twin)["engine"] = engine
+        return twin
 
     def __sklearn_tags__(self) -> Tags:
         """What scikit-learn and its tools may assume: votes are labels, may be missing, and need no gold."""
@@ -170,7 +227,23 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         rows, number, weights = table.distinct(gold)
         known = None if gold is None else _shared_value(number, gold, rows.n_items)
         course = self._fit_rows(rows, weights, known)
-        return course, Answer(rows, weights, known, self._row_probabilities(rows))
+        return course, Answer.of(rows, weights, known, self._row_probabilities(rows))
+
+    def _fit_stored(self, votes: StoredVotes, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
+        """Fit to votes on disk: to their distinct rows where those fit in memory, else over the files."""
+        from labelfable.models import stored
+
+        del features  # a model of votes alone
+        engine = stored.engine_for(self)
+        found = stored.distinct_rows(votes, gold, engine)
+        if found is not None:
+            rows, weights, known = found
+            course = self._fit_rows(rows, weights, known)
+            return course, Answer.of(rows, weights, known, self._row_probabilities(rows))
+        stored.refuse_many_rows(self, votes)
+        census = census_of(votes, stored.count_votes(votes, gold, engine))
+        course = self._fit_rows(census, np.broadcast_to(1.0, census.n_items), gold)
+        return course, Answer(votes.n_items, stored.compare_stored(self, votes, None, gold))
 
     def _table_probabilities(self, table: VoteTable, features: Any) -> NDArray[np.floating]:
         """Class probabilities of items, [items, classes]."""
@@ -194,12 +267,9 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         self.meaning_ = table.meaning[: table.n_spoken]
         self.n_features_in_ = table.n_sources
 
-    def _report(self, table: VoteTable, answer: Answer, course: Course, seconds: float) -> None:
-        changed, contradicted, collapsed = against_majority(
-            answer.rows, answer.weights, answer.gold, answer.probabilities
-        )
-        given = answer.rows.counts(answer.weights[:, None])[:, : table.n_spoken, 0].sum(axis=1)
-        silent = [table.sources[j] for j in np.flatnonzero(given == 0)]
+    def _report(self, table: VoteTable | StoredVotes, answer: Answer, course: Course, seconds: float) -> None:
+        found = answer.comparison
+        silent = [table.sources[j] for j in np.flatnonzero(found.given == 0)]
         notes = list(course.notes)
         if silent:
             notes.insert(0, f"{len(silent)} of {table.n_sources} sources never vote: {short_list(silent)}")
@@ -208,21 +278,21 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         self.report_ = FitReport(
             model=type(self).__name__,
             n_items=table.n_items,
-            n_covered=round(float(answer.weights[answer.rows.covered].sum())),
-            n_distinct=answer.rows.n_items,
+            n_covered=round(found.covered),
+            n_distinct=answer.n_rows,
             n_sources=table.n_sources,
             n_classes=table.n_classes,
             seconds=seconds,
             converged=course.converged,
             stopped=course.stopped,
             history=course.history.terms if course.history else [],
-            changed_share=changed,
-            contradicted=contradicted,
-            collapsed=collapsed,
+            changed_share=found.changed_share,
+            contradicted=round(found.contradicted),
+            collapsed=found.collapsed(table.classes),
             notes=notes,
         )
 
-    def _read_like_fit(self, votes: Any) -> VoteTable:
+    def _read_like_fit(self, votes: Any) -> VoteTable | StoredVotes:
         """New votes, with the classes, labels and sources of the fit."""
         check_is_fitted(self)
         exclusions = dict(
@@ -230,12 +300,13 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         )
         # sources of an array have no names: their number alone must agree
         named = not all(name == str(number) for number, name in enumerate(self.sources_.tolist()))
-        table = read_votes(
-            votes,
-            classes=self.classes_.tolist(),
-            sources=self.sources_.tolist() if named and not _is_unnamed(votes) else None,
-            exclusions=exclusions,
-        )
+        sources = self.sources_.tolist() if named and not _is_unnamed(votes) else None
+        if isinstance(votes, StoredVotes):
+            table: VoteTable | StoredVotes = read_stored(
+                votes, Expected.of(self.classes_.tolist(), sources, None, exclusions)
+            )
+        else:
+            table = read_votes(votes, classes=self.classes_.tolist(), sources=sources, exclusions=exclusions)
         if table.n_sources != len(self.sources_):
             raise InputError(
                 # the first sentence is scikit-learn's, which its own checks and tools look for
@@ -245,15 +316,18 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
             )
         return table
 
-    def _decide(self, probabilities: NDArray[np.floating], ties: Ties) -> NDArray[Any]:
-        """Labels from probabilities, with the rule for ties."""
+    def _decide(
+        self, probabilities: NDArray[np.floating], ties: Ties, seed: int | None = None, start: int = 0
+    ) -> NDArray[Any]:
+        """Labels of consecutive items from their probabilities, with the rule for ties."""
         if ties not in {"random", "first", "abstain"}:
             raise InputError(f"ties={ties!r} is unknown", hint="It is 'random', 'first' or 'abstain'")
         best = probabilities >= probabilities.max(axis=1, keepdims=True) - TIE
         chosen = best.argmax(axis=1)
         tied = best.sum(axis=1) > 1
         if ties == "random" and tied.any():
-            for rows, generator in block_generators(seed_of(self.random_state), 0, len(best)):
+            seed = seed_of(self.random_state) if seed is None else seed
+            for rows, generator in block_generators(seed, start, start + len(best)):
                 draws = generator.random((rows.stop - rows.start, best.shape[1]))
                 chosen[rows] = np.where(tied[rows], (best[rows] * (1 + draws)).argmax(axis=1), chosen[rows])
         labels = self.classes_[chosen]

@@ -79,15 +79,53 @@ class FitReport:
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])
 
 
-def against_majority(
+@dataclass(frozen=True)
+class Comparison:
+    """A model's answers against majority vote's: sums over items, which add up."""
+
+    covered: float
+    """Items with a vote."""
+    asked: float
+    """Those of them whose class was not known to the fit."""
+    changed: float
+    contradicted: float
+    given: NDArray[np.floating]
+    """How often each source voted, [sources]."""
+    majority_has: NDArray[np.bool_]
+    """Classes that majority vote gives to some item, [classes]."""
+    model_has: NDArray[np.bool_]
+
+    def __add__(self, other: Comparison) -> Comparison:
+        """The sums of both."""
+        return Comparison(
+            self.covered + other.covered,
+            self.asked + other.asked,
+            self.changed + other.changed,
+            self.contradicted + other.contradicted,
+            self.given + other.given,
+            self.majority_has | other.majority_has,
+            self.model_has | other.model_has,
+        )
+
+    @property
+    def changed_share(self) -> float:
+        """Share of covered items whose label is not among majority vote's winners."""
+        return self.changed / self.asked if self.asked else 0.0
+
+    def collapsed(self, classes: NDArray[Any]) -> list[Any]:
+        """Classes that majority vote gives to some item and the model to none."""
+        return [classes[k].item() for k in np.flatnonzero(self.majority_has & ~self.model_has)]
+
+
+def compared(
     rows: VoteTable,
     weights: NDArray[np.floating],
     gold: NDArray[np.integer] | None,
     probabilities: NDArray[np.floating],
-) -> tuple[float, int, list[Any]]:
-    """Changed share, contradicted unanimous items, collapsed classes.  Items whose gold is known do not count."""
+) -> Comparison:
+    """Answers for these rows against majority vote's.  Items whose gold is known do not count as changed."""
     packed = rows.layout.pack(rows.vote_weights)
-    differs, contradicted, n_covered = 0.0, 0.0, 0.0
+    differs, contradicted, asked_of, covered_of = 0.0, 0.0, 0.0, 0.0
     majority_has, model_has = np.zeros(rows.n_classes, dtype=bool), np.zeros(rows.n_classes, dtype=bool)
     for start in range(0, rows.n_items, BLOCK_ITEMS):
         block = slice(start, start + BLOCK_ITEMS)
@@ -105,9 +143,10 @@ def against_majority(
         model_has |= (best & counted[:, None]).any(axis=0)
         differs += float(asked[changed].sum())
         contradicted += float(asked[changed & unanimous].sum())
-        n_covered += float(asked[covered].sum())
-    collapsed = [rows.classes[k].item() for k in np.flatnonzero(majority_has & ~model_has)]
-    return differs / n_covered if n_covered else 0.0, round(contradicted), collapsed
+        asked_of += float(asked[covered].sum())
+        covered_of += float(weights[block][covered].sum())
+    given = rows.label_counts(weights)[:, : rows.n_spoken].sum(axis=1)
+    return Comparison(covered_of, asked_of, differs, contradicted, given, majority_has, model_has)
 
 
 def warn_of(report: FitReport) -> None:

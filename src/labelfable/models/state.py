@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from labelfable.models.protocol import BaseLabelModel
 
 
+OF_THE_PLACE = ("engine", "checkpoint")
+"""Settings that say where a fit was done: a model that is loaded elsewhere starts without them."""
+
+
 def save_model(model: BaseLabelModel, path: str | Path) -> None:
     """Write a fitted model to a folder."""
     check_is_fitted(model)
@@ -35,7 +39,8 @@ def save_model(model: BaseLabelModel, path: str | Path) -> None:
             hint=f"These can: {', '.join(MODELS)}",
         )
     writer = Writer({kind.__name__: kind for kind in _stored_types(type(model))})
-    settings = {key: writer.encode(value, key) for key, value in model.get_params(deep=False).items()}
+    settings = {key: None if key in OF_THE_PLACE else value for key, value in model.get_params(deep=False).items()}
+    settings = {key: writer.encode(value, key) for key, value in settings.items()}
     fitted = {key: writer.encode(value, key) for key, value in vars(model).items() if _is_fitted_name(key)}
     write_folder(path, {"class": name, "settings": settings, "fitted": fitted}, writer.arrays)
 

@@ -42,6 +42,8 @@ class Arrangement:
     label: Any
     items: list[Any] | None
     """Names of the items of a long table, in order."""
+    sparse: bool | None = None
+    """The form of a long table's votes; None is whichever is smaller."""
 
     @classmethod
     def of(cls, layout: Any, columns: tuple[Any, Any, Any], items: Any) -> Arrangement:
@@ -73,15 +75,15 @@ def read_frame(frame: Any, arrangement: Arrangement, expected: Expected) -> Vote
     """A narwhals data frame as a table of votes."""
     if len(frame) == 0:
         raise InputError("the votes have no item: zero rows")
-    columns = _long_columns(frame, arrangement)
+    columns = long_columns(frame, arrangement)
     if columns is not None:
-        return _read_long(frame, columns, arrangement.items, expected)
+        return _read_long(frame, columns, arrangement, expected)
     if arrangement.items is not None:
         raise InputError("items goes with long tables", hint="A wide table has one row an item already")
     return _read_wide(frame, arrangement.item, expected)
 
 
-def _long_columns(frame: Any, arrangement: Arrangement) -> tuple[Any, Any, Any] | None:
+def long_columns(frame: Any, arrangement: Arrangement) -> tuple[Any, Any, Any] | None:
     """The columns of item, source and label of a long table, or None where the table is wide."""
     chosen = {word: _column(frame, getattr(arrangement, word), word) for word in KNOWN_NAMES}
     missing = [word for word, name in chosen.items() if name is None]
@@ -126,7 +128,7 @@ def _listed(frame: Any) -> str:
 
 
 def _read_wide(frame: Any, item: Any, expected: Expected) -> VoteTable:
-    item_column, columns = _wide_columns(frame, item, expected)
+    item_column, columns = wide_columns(frame, item, expected)
     names = tuple(columns)
     parts = [frames.column_cells(frame.get_column(columns[name]), grid([name])) for name in names]
     codes, alphabet = encode(side_by_side(parts, names, as_words=expected.classes is not None), expected)
@@ -134,7 +136,7 @@ def _read_wide(frame: Any, item: Any, expected: Expected) -> VoteTable:
     return VoteTable(codes, alphabet.classes, names, alphabet.meaning, alphabet.labels, items, frames.backend_of(frame))
 
 
-def _wide_columns(frame: Any, item: Any, expected: Expected) -> tuple[Any | None, dict[str, Any]]:
+def wide_columns(frame: Any, item: Any, expected: Expected) -> tuple[Any | None, dict[str, Any]]:
     """Which column names the items, and the columns of votes by the names of their sources."""
     wanted = expected.sources or ()
     if item is not None:
@@ -156,15 +158,15 @@ def _wide_columns(frame: Any, item: Any, expected: Expected) -> tuple[Any | None
     return named, {name: columns[name] for name in wanted} if wanted else columns
 
 
-def _read_long(frame: Any, columns: tuple[Any, Any, Any], items: Sequence[Any] | None, expected: Expected) -> VoteTable:
+def _read_long(frame: Any, columns: tuple[Any, Any, Any], arrangement: Arrangement, expected: Expected) -> VoteTable:
     item, source, label = (frame.get_column(name) for name in columns)
-    rows, item_names = _numbered(*frames.column_words(item, _row(columns[0])), items, "item")
+    rows, item_names = _numbered(*frames.column_words(item, _row(columns[0])), arrangement.items, "item")
     index, words = frames.column_words(source, _row(columns[1]))
     index, words = compact(index, [str(word) for word in words])
     places, source_names = _numbered(index, words, expected.sources, "source")
     codes, alphabet = encode(frames.column_cells(label, _row(columns[2])), expected)
     triples = Triples(rows, places, codes, len(item_names), tuple(source_names), alphabet, names_array(item_names))
-    return triples.table(frame_backend=frames.backend_of(frame))
+    return triples.table(sparse=arrangement.sparse, frame_backend=frames.backend_of(frame))
 
 
 def _row(column: Any) -> Where:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +14,7 @@ from labelfable.votes.alphabet import ABSTAIN, Alphabet, Expected, short_list
 from labelfable.votes.from_arrays import read_array, read_sparse
 from labelfable.votes.from_frames import Arrangement, read_frame
 from labelfable.votes.gold import read_gold
+from labelfable.votes.stored import StoredVotes
 from labelfable.votes.table import VoteTable
 
 if TYPE_CHECKING:
@@ -60,6 +62,10 @@ def read_votes(
     expected = Expected.of(classes, sources, abstain, exclusions)
     if isinstance(votes, VoteTable):
         return _read_table(votes, expected)
+    if isinstance(votes, StoredVotes):
+        raise InputError(
+            "these votes stay on disk: they are no table", hint="Give them to fit, predict_proba, predict or label_file"
+        )
     if isinstance(votes, (str, PathLike)):
         named = expected.classes is not None and expected.classes.dtype.kind == "U"
         votes = frames.read_file(votes, lambda column: named and not arrangement.names_items(column))
@@ -88,6 +94,15 @@ def _read_table(table: VoteTable, expected: Expected) -> VoteTable:
             )
         table = table.with_sources(expected.sources)
     return table
+
+
+def read_stored(votes: StoredVotes, expected: Expected) -> StoredVotes:
+    """Stored votes with the classes, exclusion labels and sources that are expected, where they have them."""
+    names = votes.names
+    unnamed = not votes.files.is_parquet and names.sources == tuple(map(str, range(names.n_sources)))
+    if unnamed and expected.sources is not None and len(expected.sources) == names.n_sources:
+        names = replace(names, sources=expected.sources)  # the columns of an array have no names of their own
+    return votes.with_names(_read_table(names, expected))
 
 
 def _refuse_other_labels(present: Alphabet, target: Alphabet) -> None:

@@ -171,9 +171,10 @@ class VoteTable:
         """Which items have any vote.  [items]."""
         return self.votes_per_item > 0
 
-    def label_counts(self) -> NDArray[np.floating]:
-        """How often each source gave each label.  [sources, labels]."""
-        return np.asarray(self.counts(np.ones((self.n_items, 1)))[:, :, 0])
+    def label_counts(self, weights: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+        """How often each source gave each label, where each row counts as often as its weight.  [sources, labels]."""
+        each = np.ones(self.n_items) if weights is None else weights
+        return np.asarray(self.counts(each[:, None])[:, :, 0])
 
     def rows(self, chosen: Any) -> VoteTable:
         """The table of some items: a slice, a mask or row numbers."""

@@ -19,8 +19,10 @@ from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import engine_of
 from labelfable.inference.sweep import Fit, run_sweeps
 from labelfable.models.bcc.sweeps import BCCGlobals, BCCPrior, BCCSweeps, mean_log_votes, vote_concentration
+from labelfable.models.checkpoint import checkpoint_of
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.confusion import (
+    ConfusionLogs,
     class_probabilities,
     cut_for,
     heard,
@@ -28,7 +30,9 @@ from labelfable.models.confusion import (
 from labelfable.models.protocol import (
     ABSTAIN,
     AT_LEAST_ONE,
+    CHECKPOINT,
     CLASS_PRIOR,
+    ENGINE,
     N_JOBS,
     NOT_NEGATIVE,
     POSITIVE,
@@ -73,6 +77,11 @@ class EBCC(BaseLabelModel):
         Most sweeps of each start.
     n_jobs : int or None
         Threads; None means all cores.  The answer does not depend on it.
+    engine : None, "dask", a scheduler's address, or a Dask client
+        Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
+        The answer does not depend on it.
+    checkpoint : path or None
+        Folder that keeps the state after each sweep; a fit that was killed goes on from there to the same answer.
     random_state : int
         Seed of the starts and of the draws between tied classes.
 
@@ -90,6 +99,8 @@ class EBCC(BaseLabelModel):
         "tol": NOT_NEGATIVE,
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
+        "engine": ENGINE,
+        "checkpoint": CHECKPOINT,
         "random_state": ["random_state"],
     }
 
@@ -107,6 +118,8 @@ class EBCC(BaseLabelModel):
         tol: float = 1e-6,
         max_iter: int = 500,
         n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.n_subtypes = n_subtypes
@@ -120,7 +133,15 @@ class EBCC(BaseLabelModel):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
         self.random_state = random_state
+
+    _sweeps_shards = True
+
+    @property
+    def _sweep_types(self) -> tuple[type, ...]:
+        return (BCCGlobals, ConfusionLogs)
 
     def _fit_rows(self, rows: VoteTable, weights: NDArray[np.floating], gold: NDArray[np.integer] | None) -> Course:
         return self._fit_subtypes(rows, weights, gold, self.n_subtypes, self.n_init)
@@ -147,7 +168,8 @@ class EBCC(BaseLabelModel):
         seed, best = seed_of(self.random_state), None
         for attempt in range(n_init if n_subtypes > 1 else 1):
             sweeps = BCCSweeps(rows.layout, rows.vote_weights, prior, proportions, seed + attempt)
-            fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs), stopping)
+            checkpoint = checkpoint_of(self, f"start-{attempt}", rows, weights, gold)
+            fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs, self.engine), stopping, checkpoint=checkpoint)
             if best is None or fit.history.totals[-1] > best.history.totals[-1]:
                 best = fit
         assert best is not None  # n_init is at least one  # noqa: S101
@@ -196,6 +218,11 @@ class IBCC(EBCC):
         Most sweeps.
     n_jobs : int or None
         Threads; None means all cores.  The answer does not depend on it.
+    engine : None, "dask", a scheduler's address, or a Dask client
+        Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
+        The answer does not depend on it.
+    checkpoint : path or None
+        Folder that keeps the state after each sweep; a fit that was killed goes on from there to the same answer.
     random_state : int
         Seed of the draws between tied classes.
 
@@ -218,6 +245,8 @@ class IBCC(EBCC):
         tol: float = 1e-6,
         max_iter: int = 500,
         n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.right = right
@@ -228,6 +257,8 @@ class IBCC(EBCC):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
         self.random_state = random_state
 
     subtype_concentration = 1.0

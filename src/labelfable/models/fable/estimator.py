@@ -246,7 +246,7 @@ class FABLE(BaseLabelModel):
         if isinstance(self.class_prior, str) and self.class_prior == "learned":
             self.class_prior_ = probabilities[chosen].mean(axis=0)
         course = Course(best.history, best.converged, notes)
-        return course, Answer(table, np.ones(table.n_items), gold, probabilities)
+        return course, Answer.of(table, np.ones(table.n_items), gold, probabilities)
 
     def _fit_published(
         self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any
@@ -256,7 +256,7 @@ class FABLE(BaseLabelModel):
         found = fit_published(table, features, settings, seed, gold=gold)
         self.published_ = found
         course = Course(converged=found.converged, notes=[found.outcome], stopped=found.stopped or "")
-        return course, Answer(table, np.ones(table.n_items), gold, found.probabilities)
+        return course, Answer.of(table, np.ones(table.n_items), gold, found.probabilities)
 
     def _build_projection(self, table: VoteTable, features: Any, seed: int) -> Projection:
         return build_projection(
