@@ -68,7 +68,7 @@ def setting_of(model: Any, module: ModuleType, votes: Any, y: Any = None) -> Set
     """The settings with which a model's fit would start its (first) sweep."""
     found: list[Any] = []
 
-    def keep(sweeps: Any, shards: Any, *_: Any) -> None:
+    def keep(sweeps: Any, shards: Any, *_: Any, **__: Any) -> None:
         found.extend((sweeps, shards))
         raise _SettingReadyError
 

@@ -5,10 +5,11 @@ globals ──▶ local step of each shard ──▶ statistics, added in shard 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from labelfable.inference.acceleration import Memory, Path
 from labelfable.inference.convergence import History, Stopping
 from labelfable.inference.execution import Engine, Summable
 
@@ -42,18 +43,6 @@ class SweepModel(Protocol[Piece_contra, Global, Local, Statistics]):
         ...
 
 
-LENGTHEN = 1.3  # a step that succeeded makes the next one so much longer
-LONGEST = 30.0
-
-
-class Stretch(Protocol[Global]):
-    """Globals on the line from one update to the next, beyond it."""
-
-    def __call__(self, before: Global, after: Global, length: float) -> Global:
-        """`before` at length 0, `after` at 1."""
-        ...
-
-
 @dataclass(frozen=True)
 class Fit(Generic[Global, Local]):
     """Where the sweeps ended."""
@@ -69,12 +58,13 @@ class SweepState(Generic[Global]):
     """All that the next sweep depends on: a fit that goes on from here ends where it would have ended."""
 
     global_: Global
-    terms: list[dict[str, float]]
+    terms: list[dict[str, float]] = field(default_factory=list)
     """The objective after each sweep so far."""
-    plain: Global | None = None
-    """The update that a stretched step started from."""
-    length: float = 1.0
-    """How many times the step was lengthened."""
+    memory: Memory = field(default_factory=Memory)
+    update: Global | None = None
+    """What a combination falls back to."""
+    best: tuple[Global, Any] | None = None
+    """The last globals that raised the bound, and their statistics."""
     finished: bool = False
     converged: bool = False
 
@@ -96,31 +86,30 @@ def run_sweeps(
     shards: Sequence[Piece_contra],
     engine: Engine,
     stopping: Stopping,
-    stretch: Stretch[Global] | None = None,
+    path: Path[Global, Any] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Fit[Global, Local]:
     """Sweep until the bound stops rising.
 
     The bound is taken after each local step, so the globals that come back are the ones that the last responsibilities
-    were computed from, and prediction repeats them.
+    were made with: predicting the training items gives the training responsibilities.
 
-    With `stretch` steps grow longer than the update as long as the bound rises (adaptive overrelaxation: Salakhutdinov,
-    Roweis 2003).  A step that went too far is taken back to the update itself, which cannot lower the bound; only an
-    update that gains too little ends the fit.  It is for models that carry no item factors: those of a step that was
-    taken back would stay.  So is `checkpoint`, which keeps the state after each sweep and takes it up again.
+    With a `path` the last updates are combined (see `acceleration.py`).  A combination that lowers the bound is dropped
+    for the update itself, an update that does so for a more careful one, so the history never falls; only an update
+    that gains too little ends the fit.  It is for models that carry no item factors: those of a step that was taken
+    back would stay.  So is `checkpoint`, which keeps the state after each sweep and takes it up again.
     """
     state = None if checkpoint is None else checkpoint.load()
-    locals_: list[Any] = [None] * len(shards)
+    locals_: Any = [None] * len(shards)
     held = None if state is not None and state.finished else engine.hold(shards)
     if state is None:
         locals_, statistics = engine.total(partial(_start, model), held, locals_)
-        state = SweepState(model.global_step(statistics), [])
+        state = SweepState(model.global_step(statistics))
     while not state.finished:
         if checkpoint is not None:
             checkpoint.save(state)
         locals_, statistics = engine.total(partial(_local_step, model, state.global_), held, locals_)
-        terms = model.bound(statistics, state.global_)
-        state = _next_state(model, state, (statistics, terms), stopping, stretch)
+        state = _next_state(model, state, statistics, stopping, path)
     if checkpoint is not None:
         checkpoint.save(state)
     return Fit(state.global_, locals_, History(state.terms), state.converged)
@@ -129,24 +118,42 @@ def run_sweeps(
 def _next_state(
     model: SweepModel[Any, Global, Any, Any],
     state: SweepState[Global],
-    found: tuple[Any, dict[str, float]],
+    statistics: Any,
     stopping: Stopping,
-    stretch: Stretch[Global] | None,
+    path: Path[Global, Any] | None,
 ) -> SweepState[Global]:
-    """Stop, take a step back that went too far, or go on to new globals."""
-    statistics, terms = found
+    """What one sweep leads to: the end, a step back from what went too far, or new globals."""
+    terms = model.bound(statistics, state.global_)
+    total = sum(terms.values())
     history = History(list(state.terms))
-    if state.plain is not None and not sum(terms.values()) >= history.totals[-1]:  # or is not a number
-        return SweepState(state.plain, state.terms)
+    if path is not None and state.best is not None and not total >= history.totals[-1]:  # lower, or not a number
+        return _taken_back(model, state, stopping.is_near(total, history.totals[-1]), path)
     history.record(terms)
-    converged = stopping.is_met(history) and state.plain is None
+    here = replace(state, terms=history.terms, best=None if path is None else (state.global_, statistics))
+    converged = stopping.is_met(history) and state.update is None
     if converged or len(history.terms) >= stopping.max_iter:
-        return SweepState(state.global_, history.terms, finished=True, converged=converged)
-    update = model.global_step(statistics)
-    if stretch is None or stopping.is_met(history):
-        return SweepState(update, history.terms)
-    length = min(state.length * LENGTHEN, LONGEST)
-    return SweepState(stretch(state.global_, update, length), history.terms, update, length)
+        return replace(here, finished=True, converged=converged)
+    after = model.global_step(statistics)
+    if path is not None and not stopping.is_met(history):
+        combined = state.memory.combine(path.coordinates(state.global_), path.coordinates(after), path.metric(after))
+        if combined is not None:
+            return replace(here, global_=path.at(combined, after), update=after)
+    return replace(here, global_=after, update=None)
+
+
+def _taken_back(
+    model: SweepModel[Any, Global, Any, Any], state: SweepState[Global], arrived: bool, path: Path[Global, Any]  # noqa: FBT001 (one more fact of the sweep)
+) -> SweepState[Global]:
+    """The update in the place of a combination that lowered the bound, or a more careful one in that of an update."""
+    state.memory.forget()
+    if state.update is not None:
+        return replace(state, global_=state.update, update=None)
+    assert state.best is not None  # noqa: S101 (there is no fall without something to fall from)
+    before, statistics = state.best
+    careful = path.careful(statistics)
+    if arrived or careful is None:  # it was an update itself that went too far
+        return replace(state, global_=before, finished=True, converged=arrived)
+    return replace(state, global_=model.global_step(careful), best=(before, careful))
 
 
 def _start(model: SweepModel[Piece_contra, Any, Local, Any], shard: Piece_contra, local: Any) -> tuple[Local, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfable.errors import FileError
+from labelfable.inference.acceleration import Memory
 from labelfable.inference.sweep import SweepState
 from labelfable.models.state import Reader, Writer
 from labelfable.persistence import HEAD, read_folder, write_folder
@@ -64,7 +65,7 @@ def checkpoint_of(model: BaseLabelModel, part: str, *data: Any) -> FolderCheckpo
     digest = hashlib.sha256(f"{type(model).__name__} {part}".encode())
     for value in (*sorted(settings.items()), *data):
         _add(digest, value)
-    kinds = (SweepState, *getattr(model, "_stored_types", ()), *getattr(model, "_sweep_types", ()))
+    kinds = (SweepState, Memory, *getattr(model, "_stored_types", ()), *getattr(model, "_sweep_types", ()))
     return FolderCheckpoint(Path(folder) / part, digest.hexdigest(), {kind.__name__: kind for kind in kinds})
 
 
