@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from labelfable.inference.shards import loaded
+from labelfable.inference.spill import hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -97,8 +98,8 @@ class Serial:
                 yield function(loaded(piece))
 
     def hold(self, shards: Sequence[Any]) -> Sequence[Any]:
-        """The shards as they are."""
-        return shards
+        """The shards as they are; stored ones are read, and kept in memory or beside on disk."""
+        return hold(shards, self.map)
 
     def total(
         self, function: Callable[[Any, Any], tuple[Any, S]], held: Sequence[Any], locals_: Sequence[Any]

@@ -7,14 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from labelfable.numerics.random import BLOCK_ITEMS
 from labelfable.votes.census import VoteCensus
+from labelfable.votes.maps import VoteMaps, ones
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from labelfable.votes.maps import VoteMaps
     from labelfable.votes.table import VoteTable
 
 FEWEST_ITEMS = 4 * BLOCK_ITEMS  # fits a core's cache together with its responsibilities
@@ -52,9 +53,17 @@ class Source(Protocol):
         ...
 
 
+class LazyShard:
+    """What stands for a shard that is not in memory."""
+
+    def load(self) -> Any:
+        """The shard itself."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class StoredShard:
-    """A shard that is read when it is needed."""
+class StoredShard(LazyShard):
+    """A shard that is read from the user's own files when it is needed."""
 
     source: Source
     start: int
@@ -72,19 +81,43 @@ class StoredShards:
 
     census: VoteCensus
 
+    @property
+    def memory(self) -> int:
+        """Bytes that a fit may have resident."""
+        return self.census.stored_votes.memory
+
     def load(self, start: int, stop: int, gold: NDArray[np.integer] | None) -> Shard:
-        """The shard of the items [start, stop), less those that do not count."""
-        table = self.census.rows_of(start, stop)
-        if self.census.only_told:
-            told = table.covered if gold is None else table.covered | (gold >= 0)
-            if not told.all():
-                table, gold = table.rows(told), None if gold is None else gold[told]
+        """The shard of the items [start, stop)."""
+        return self.shard_of(self.census.rows_of(start, stop).votes, gold, start)
+
+    def shard_of(self, votes: Any, gold: NDArray[np.integer] | None, start: int) -> Shard:
+        """A shard of these rows."""
+        table = self.census.with_rows(votes)
         return Shard(start, table.maps(), np.ones(table.n_items), gold)
+
+    def bytes_of(self, n_items: int) -> int:
+        """Bytes of a shard of so many items: where its votes are, a weight, and perhaps a known class."""
+        return n_items * (4 * self.census.layout.n_groups + 20)
+
+    def pack(self, shard: Shard) -> dict[str, Any]:
+        """A shard as arrays."""
+        incidence = shard.maps.incidence
+        arrays = {"data": incidence.data, "indices": incidence.indices, "indptr": incidence.indptr}
+        if incidence.data.size and (incidence.data == 1).all():
+            del arrays["data"]
+        return arrays if shard.gold is None else arrays | {"gold": shard.gold}
+
+    def unpack(self, arrays: Any, start: int) -> Shard:
+        """The shard again."""
+        layout, ends = self.census.layout, arrays["indptr"]
+        data = arrays["data"] if "data" in arrays else ones(len(arrays["indices"]))
+        incidence = sp.csr_array((data, arrays["indices"], ends), shape=(len(ends) - 1, layout.n_columns))
+        return Shard(start, VoteMaps(layout, incidence), np.ones(len(ends) - 1), arrays.get("gold"))
 
 
 def loaded(piece: Any) -> Any:
     """A shard, read where it is stored."""
-    return piece.load() if isinstance(piece, StoredShard) else piece
+    return piece.load() if isinstance(piece, LazyShard) else piece
 
 
 def cut_stored(source: Source, n_items: int, gold: NDArray[np.integer] | None, rows_each: int) -> list[StoredShard]:

@@ -142,7 +142,10 @@ def _next_state(
 
 
 def _taken_back(
-    model: SweepModel[Any, Global, Any, Any], state: SweepState[Global], arrived: bool, path: Path[Global, Any]  # noqa: FBT001 (one more fact of the sweep)
+    model: SweepModel[Any, Global, Any, Any],
+    state: SweepState[Global],
+    arrived: bool,
+    path: Path[Global, Any],  # noqa: FBT001 (one more fact of the sweep)
 ) -> SweepState[Global]:
     """The update in the place of a combination that lowered the bound, or a more careful one in that of an update."""
     state.memory.forget()

@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from labelfable.errors import InputError
 from labelfable.models.report import TIE, Comparison, FitReport, compared, warn_of
 from labelfable.numerics.random import block_generators, seed_of
-from labelfable.votes.encode import short_list
 from labelfable.votes.alphabet import Expected
 from labelfable.votes.census import census_of
+from labelfable.votes.encode import short_list
 from labelfable.votes.read import read_gold, read_stored, read_votes
 from labelfable.votes.stored import StoredVotes
 

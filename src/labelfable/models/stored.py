@@ -181,6 +181,22 @@ def _label_columns(model: BaseLabelModel, ties: Ties, seed: int, items: Items) -
     return model._label_columns(items.table, probabilities, ties, seed, items.start)  # noqa: SLF001 (as above)
 
 
+def mean_probabilities(
+    model: BaseLabelModel, votes: StoredVotes, features: Any, gold: NDArray[np.integer] | None
+) -> NDArray[np.floating]:
+    """Mean class probabilities of the items that took part in the fit, [classes]."""
+    files = ItemFiles(votes, open_features(features, votes))
+    only_told = getattr(model, "uncovered", "in") == "out"
+    sums = add_in_order(engine_for(model).map(partial(_mass, _alone(model), only_told), files.runs(gold)))
+    return np.asarray(sums / sums.sum())
+
+
+def _mass(model: BaseLabelModel, only_told: bool, items: Items) -> NDArray[np.floating]:  # noqa: FBT001 (bound by partial)
+    probabilities = model._table_probabilities(items.table, items.features)  # noqa: SLF001 (as above)
+    told = items.table.covered if items.gold is None else items.table.covered | (items.gold >= 0)
+    return np.asarray(probabilities[told].sum(axis=0) if only_told else probabilities.sum(axis=0))
+
+
 # -- the report -------------------------------------------------------------------------------------------------------
 
 

@@ -67,14 +67,22 @@ class VoteCensus(VoteTable):
     @property
     def stored_items(self) -> int:
         """Number of items on disk, those that do not count among them."""
+        return self.stored_votes.n_items
+
+    @property
+    def stored_votes(self) -> StoredVotes:
+        """The votes themselves."""
         assert self.stored is not None  # noqa: S101 (as above)
-        return self.stored.n_items
+        return self.stored
 
     def rows_of(self, start: int, stop: int) -> VoteTable:
         """The items [start, stop), with silence as it is here."""
-        assert self.stored is not None  # noqa: S101 (as above)
-        table = self.stored.read(start, stop)
-        return table.with_abstain_as_label() if self.silence else table
+        return self.with_rows(self.stored_votes.read(start, stop).votes)
+
+    def with_rows(self, votes: Any) -> VoteTable:
+        """A table of these rows."""
+        fields = (self.classes, self.sources, self.meaning, self.labels)
+        return VoteTable(votes, *fields, silence=self.silence)
 
     @property
     def class_shares(self) -> NDArray[np.floating]:

@@ -85,7 +85,7 @@ class Layout:
         """Some rows of the Ψ that has these entries; the columns' numbers are not copied."""
         ends = indptr[start : None if stop is None else stop + 1]
         inside = indices[ends[0] : ends[-1]]
-        return sp.csr_array((_ones(len(inside)), inside, ends - ends[0]), shape=(len(ends) - 1, self.n_columns))
+        return sp.csr_array((ones(len(inside)), inside, ends - ends[0]), shape=(len(ends) - 1, self.n_columns))
 
     def entries(self, codes: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
         """Where Ψ has its ones: their columns, row by row, and where each row begins among them.
@@ -178,7 +178,7 @@ class VoteMaps:
         return np.asarray(self.incidence.T @ responsibilities)
 
 
-def _ones(number: int) -> NDArray[np.float64]:
+def ones(number: int) -> NDArray[np.float64]:
     """Ones, the same memory for all short arrays: a million items in shards need them once, not sixty times."""
     return _shared_ones()[:number] if number <= SHARED_ONES else np.ones(number)
 

@@ -38,13 +38,21 @@ class StoredFeatures:
             assert self.array is not None  # noqa: S101 (one of the two is there)
             return np.ascontiguousarray(self.array[start:stop])
         raw = self.files.read(start, stop)
-        if not self.files.is_parquet:
-            return np.asarray(raw.reshape(len(raw), -1))
-        if self.item is not None:
-            if votes is not None and votes.items is not None:
-                self._refuse_other_items(raw.column(self.item).to_pylist(), votes.items.tolist(), start)
-            raw = raw.drop_columns([self.item])
-        return arrow.matrix_of(raw)
+        if self.item is not None and votes is not None and votes.items is not None:
+            self._refuse_other_items(raw.column(self.item).to_pylist(), votes.items.tolist(), start)
+        return self._numbers(raw)
+
+    def take(self, rows: NDArray[np.integer]) -> NDArray[Any]:
+        """Some rows, by their numbers, which rise."""
+        if self.files is None:
+            assert self.array is not None  # noqa: S101 (as above)
+            return np.asarray(self.array[rows])
+        return self._numbers(self.files.take(rows))
+
+    def _numbers(self, raw: Any) -> NDArray[Any]:
+        if isinstance(raw, np.ndarray):
+            return raw.reshape(len(raw), -1)
+        return arrow.matrix_of(raw if self.item is None else raw.drop_columns([self.item]))
 
     def _refuse_other_items(self, mine: list[Any], theirs: list[Any], start: int) -> None:
         if list(map(str, mine)) == list(map(str, theirs)):

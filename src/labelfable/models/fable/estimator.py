@@ -15,13 +15,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import engine_of
+from labelfable.models.checkpoint import checkpoint_of
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
 from labelfable.models.fable.factors import GlobalFactors
 from labelfable.models.fable.items import cut_items, rows_of
-from labelfable.models.fable.light import climb
+from labelfable.models.fable.light import SWEEP_TYPES, climb
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
 from labelfable.models.fable.published import PublishedFit, fit_published, predict_published
@@ -32,7 +33,9 @@ from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard, FableSweeps
 from labelfable.models.protocol import (
     AT_LEAST_ONE,
+    CHECKPOINT,
     CLASS_PRIOR,
+    ENGINE,
     N_JOBS,
     NOT_NEGATIVE,
     POSITIVE,
@@ -46,6 +49,7 @@ from labelfable.votes.maps import Layout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from labelfable.votes.stored import StoredVotes
     from labelfable.votes.table import VoteTable
 
 
@@ -107,6 +111,11 @@ class FABLE(BaseLabelModel):
         Most sweeps of each start.
     n_jobs : int or None
         Threads; None means all cores.  The answer does not depend on it.
+    engine : None, "dask", a scheduler's address, or a Dask client
+        Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
+        The answer does not depend on it.
+    checkpoint : path or None
+        Folder that keeps the state after each sweep; a fit that was killed goes on from there to the same answer.
     random_state : int
         Seed of inducing points, starts, and draws between tied classes.
 
@@ -144,8 +153,11 @@ class FABLE(BaseLabelModel):
         "tol": NOT_NEGATIVE,
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
+        "engine": ENGINE,
+        "checkpoint": CHECKPOINT,
         "random_state": ["random_state"],
     }
+    _sweep_types = SWEEP_TYPES
     _stored_types = (
         *(GlobalFactors, WeightFactor, VoteFactor),
         *(FableSweeps, Reading, Emission, Layout, VotePrior),
@@ -187,6 +199,8 @@ class FABLE(BaseLabelModel):
         tol: float = 1e-6,
         max_iter: int = 1000,
         n_jobs: int | None = None,
+        engine: Any = None,
+        checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
         self.n_subtypes = n_subtypes
@@ -220,6 +234,8 @@ class FABLE(BaseLabelModel):
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
+        self.engine = engine
+        self.checkpoint = checkpoint
         self.random_state = random_state
 
     def _fit_table(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
@@ -227,7 +243,7 @@ class FABLE(BaseLabelModel):
             return self._fit_published(table, gold, features)
         notes = [] if features is not None else ["no features were given: the votes alone decide"]
         seed = seed_of(self.random_state)
-        self.projection_ = self._build_projection(table, features, seed)
+        self.projection_ = self._build_projection(_features_or_none(features, table.n_items), seed)
         projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)
         chosen = self._fitted_items(table, gold)
         rows, known = table.rows(chosen), None if gold is None else gold[chosen]
@@ -237,7 +253,8 @@ class FABLE(BaseLabelModel):
             sweeps = self._sweeps(self._heard(rows), known, n_subtypes)
             shards = cut_items(self._heard(rows), known, inside, start)
             stopping = Stopping(self.tol, self.max_iter, rows.n_items)
-            fit = climb(sweeps, shards, engine_of(self.n_jobs), stopping)
+            checkpoint = checkpoint_of(self, f"start-{len(fits)}", rows, known, inside.phi)
+            fit = climb(sweeps, shards, engine_of(self.n_jobs, self.engine), stopping, checkpoint)
             fits.append((fit.history.totals[-1], fit, sweeps))
         _, best, self.sweeps_ = max(fits, key=lambda candidate: candidate[0])
         self.globals_ = best.global_
@@ -258,9 +275,14 @@ class FABLE(BaseLabelModel):
         course = Course(converged=found.converged, notes=[found.outcome], stopped=found.stopped or "")
         return course, Answer.of(table, np.ones(table.n_items), gold, found.probabilities)
 
-    def _build_projection(self, table: VoteTable, features: Any, seed: int) -> Projection:
+    def _fit_stored(self, votes: StoredVotes, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
+        from labelfable.models.fable.stored import fit_stored
+
+        return fit_stored(self, votes, gold, features)
+
+    def _build_projection(self, features: Any, seed: int) -> Projection:
         return build_projection(
-            _features_or_none(features, table.n_items),
+            features,
             kernel=self.kernel,
             method=self.method,
             n_inducing=self.n_inducing,
@@ -289,7 +311,7 @@ class FABLE(BaseLabelModel):
         """The sweep model for these votes."""
         n_classes = rows.n_classes
         reading = Reading(self.reading, n_classes, n_subtypes)
-        fixed = fixed_prior(self.class_prior, rows, np.ones(rows.n_items), gold)
+        fixed = fixed_prior(self.class_prior, rows, np.broadcast_to(1.0, rows.n_items), gold)
         shares = np.full(n_classes, 1 / n_classes) if fixed is None else fixed
         log_shares = np.log(shares)
         lean = log_shares - log_shares.mean()

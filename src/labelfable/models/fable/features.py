@@ -117,7 +117,7 @@ def read_features(features: Any, n_items: int | None = None) -> Features:
         raise InputError("there are no features", hint="Give features=, one row an item")
     else:
         values, names = _numbers_of(features)
-        found = Features(values, _missing_rows(values, names), names)
+        found = Features(values, missing_rows(values, names), names)
     if n_items is not None and found.n_items != n_items:
         raise InputError(
             f"there are {found.n_items} rows of features for {n_items} items of votes",
@@ -151,7 +151,7 @@ def _sparse_numbers(features: Any) -> sp.csr_array:
     if features.ndim != TWO_AXES:
         raise InputError(f"sparse features have {features.ndim} axes, expected 2", hint="Give items × features")
     matrix = sp.csr_array(features)
-    matrix = matrix.astype(_floating(matrix.dtype), copy=False)
+    matrix = matrix.astype(floating(matrix.dtype), copy=False)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()  # the user's own stays as it is
         matrix.sum_duplicates()
@@ -167,7 +167,7 @@ def _array_numbers(features: Any) -> NDArray[Any]:
         values = np.ma.getdata(features) if masked else np.asarray(features)
         if values.dtype == object:
             values = values.astype(np.float64)  # None becomes NaN
-        values = values.astype(_floating(values.dtype), copy=False)
+        values = values.astype(floating(values.dtype), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, InputError):
             raise
@@ -205,13 +205,13 @@ def _frame_numbers(frame: Any) -> NDArray[Any]:
         absent = np.asarray(series.is_null().to_numpy(), dtype=bool)
         known = series.fill_null(False if is_boolean else 0) if absent.any() else series
         values = np.asarray(known.to_numpy())
-        values = values.astype(_floating(values.dtype if values.dtype != object else np.dtype(np.float64)))
+        values = values.astype(floating(values.dtype if values.dtype != object else np.dtype(np.float64)))
         values[absent] = np.nan
         columns.append(values)
     return np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0))
 
 
-def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The floating-point type that holds such numbers."""
     if dtype.kind not in "biuf":
         raise InputError(f"features are real numbers, not {dtype}", hint="Encode them as numbers")
@@ -220,7 +220,7 @@ def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if f"{dtype.kind}{dtype.itemsize}" in EXACT_IN_FLOAT32 else np.float64)
 
 
-def _missing_rows(values: Matrix, names: tuple[str, ...] | None) -> NDArray[np.bool_]:
+def missing_rows(values: Matrix, names: tuple[str, ...] | None) -> NDArray[np.bool_]:
     """Rows with a NaN; an error where a number is infinite or too large to be squared."""
     missing = np.zeros(values.shape[0], dtype=bool)
     limit = values.dtype.type(min(LARGEST, float(np.finfo(values.dtype).max)))

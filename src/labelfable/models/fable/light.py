@@ -158,6 +158,10 @@ class LightSweeps:
         return xp.concat((xp.reshape(mean, (-1,)), coordinates[shape[0] * shape[1] :]))
 
 
+SWEEP_TYPES = (LightGlobals, LightStatistics, Curvature, SufficientStatistics)
+"""Data classes that the state of the sweeps consists of, beside the global factors."""
+
+
 def point_weights(mean: Array) -> WeightFactor:
     """Weights as a point."""
     xp = array_namespace(mean)
