@@ -1,7 +1,7 @@
 """Shards on a cluster, by Dask.
 
-Every worker reads its own shards and keeps them; a sweep sends it the globals and gets sums back.  Shards are answers of
-tasks, never scattered data: when a worker is lost, the scheduler runs the tasks that read its shards on another one.
+Every worker reads its own shards and keeps them; a sweep sends it the globals and gets sums back.  Shards are answers
+of tasks, never scattered data: when a worker is lost, the scheduler has another one run the tasks that read its shards.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 RUNS_A_THREAD = 4  # so that a slow or lost worker leaves little to wait for
 LONGEST_RUN = 256  # shards that one task sums up: 4 million items or more
 FETCHED_AT_ONCE = 16
+ASKED_SECONDS = 5.0  # for the scheduler to answer a question
 LOOK_SECONDS = 1.0  # between looks at the cluster while an answer is awaited
 GRACE_SECONDS = 20.0  # without any worker, or without the scheduler, before the fit gives up
 
@@ -115,20 +116,18 @@ class DaskEngine:
             yield from (answer.content for answer in self._asked(self.client.gather, batch))
 
     def _wait(self, batch: list[Any]) -> None:
-        """Until all are done; an error where there is nobody left to do them."""
-        import distributed
-
+        """Until all are done, well or not; an error where there is nobody left to do them."""
         lost_since = None
-        while True:
-            try:
-                self._asked(distributed.wait, batch, timeout=LOOK_SECONDS, return_when="ALL_COMPLETED")
-            except TimeoutError as error:
-                trouble = self._trouble()
-                lost_since = None if not trouble else lost_since or time.monotonic()
-                if lost_since is not None and time.monotonic() - lost_since > self.grace:
-                    raise _gone(trouble) from error
-            else:
-                return
+        for future in batch:
+            while True:
+                try:
+                    self._asked(future.exception, timeout=LOOK_SECONDS)
+                    break
+                except TimeoutError as error:
+                    trouble = self._trouble()
+                    lost_since = None if not trouble else lost_since or time.monotonic()
+                    if lost_since is not None and time.monotonic() - lost_since > self.grace:
+                        raise _gone(trouble) from error
 
     def _asked(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What a function of Dask's gives; its own errors become one of ours, those of the work are passed on."""
@@ -148,23 +147,27 @@ class DaskEngine:
         return "" if self._workers() else "no worker is left"
 
     def _workers(self) -> frozenset[str]:
+        return frozenset(self._threads_each() or {})
+
+    def _threads_each(self) -> dict[str, int] | None:
+        """Threads of each worker; None where the scheduler does not answer soon."""
+        if self.client.status != "running":
+            return None
         try:
-            return frozenset(self.client.nthreads())
-        except Exception:  # noqa: BLE001 (whatever a dying scheduler raises, it means that nobody is there)
-            return frozenset()
+            found: dict[str, int] = self.client.sync(self.client.scheduler.ncores, callback_timeout=ASKED_SECONDS)
+        except Exception:  # noqa: BLE001 (whatever a dying scheduler raises, it means that it does not answer)
+            return None
+        return found
 
     def _threads(self) -> int:
         """Threads of all workers; waits for the first worker."""
         deadline = time.monotonic() + self.grace
         while True:
-            try:
-                number = sum(self.client.nthreads().values())
-            except Exception as error:
-                raise _gone("the scheduler does not answer") from error
+            number = sum((self._threads_each() or {}).values())
             if number:
-                return int(number)
+                return number
             if time.monotonic() > deadline:
-                raise _gone("no worker has come")
+                raise _gone(self._trouble())
             time.sleep(0.1)
 
     def _spread(self, held: HeldRuns) -> None:
@@ -210,8 +213,9 @@ def _embedded() -> Any:
     """A cluster of processes on this machine, one a core; it lives as long as this process."""
     import distributed
 
-    cluster = distributed.LocalCluster(threads_per_worker=1, processes=True, dashboard_address=None)
-    return distributed.Client(cluster, set_as_default=False)
+    make: Any = distributed  # it has no types
+    cluster = make.LocalCluster(threads_per_worker=1, processes=True, dashboard_address=None)
+    return make.Client(cluster, set_as_default=False)
 
 
 @cache
@@ -219,7 +223,8 @@ def _connected(address: str) -> Any:
     import distributed
 
     try:
-        return distributed.Client(address, set_as_default=False, timeout=GRACE_SECONDS)
+        make: Any = distributed  # it has no types
+        return make.Client(address, set_as_default=False, timeout=GRACE_SECONDS)
     except (OSError, ValueError, TimeoutError) as error:
         raise EngineError(
             "no Dask scheduler answers", where=address, hint="Start one with `dask scheduler`, and workers beside it"
@@ -242,8 +247,8 @@ def _key(what: str) -> str:
 class Sealed:
     """Anything on its way between processes, copied as a whole.
 
-    Arrays that Dask sends lie in its buffers, at any address.  From an odd address the linear algebra takes another path
-    to a result that differs in its last digits; a copy of one's own lies where any array would.
+    Arrays that Dask sends lie in its buffers, at any address.  From an odd address the linear algebra takes another
+    path to a result that differs in its last digits; a copy of one's own lies where any array would.
     """
 
     def __init__(self, content: Any) -> None:

@@ -155,7 +155,7 @@ def _keep_locals(answers: Iterable[tuple[Any, S]], kept: list[Any]) -> Iterator[
 
 
 def engine_of(n_jobs: int | None, engine: Any = None) -> Engine:
-    """Threads as asked (None or −1 means all cores), or the cluster that `engine` names: "dask", an address, a client."""
+    """Threads as asked (None or −1 means all cores), or the cluster of `engine`: "dask", an address, or a client."""
     if engine is not None:
         from labelfable.inference.dask_engine import dask_engine
 

@@ -1,4 +1,4 @@
-"""Shards that were read once and are needed again each sweep: in memory while they fit, else as plain arrays on disk."""
+"""Shards that were read once and are needed each sweep: in memory while they fit, else as plain arrays on disk."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _spill(source: Any, loaded: tuple[Any, str, int]) -> SpilledShard:
 
 
 def write_arrays(path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Arrays one after another in a file: read back fast, and never mapped, so that memory stays what it is said to be."""
+    """Arrays one after another in a file: read back fast, and never mapped, which would count as memory."""
     try:
         with Path(path).open("wb") as handle:
             np.lib.format.write_array(handle, np.array(list(arrays)), allow_pickle=False)

@@ -81,7 +81,7 @@ class Checkpoint(Protocol):
         ...
 
 
-def run_sweeps(
+def run_sweeps(  # noqa: PLR0917 (what sweeps, over what, where, until when; then what few fits need)
     model: SweepModel[Piece_contra, Global, Local, Any],
     shards: Sequence[Piece_contra],
     engine: Engine,
@@ -127,7 +127,7 @@ def _next_state(
     total = sum(terms.values())
     history = History(list(state.terms))
     if path is not None and state.best is not None and not total >= history.totals[-1]:  # lower, or not a number
-        return _taken_back(model, state, stopping.is_near(total, history.totals[-1]), path)
+        return _taken_back(model, state, path, arrived=stopping.is_near(total, history.totals[-1]))
     history.record(terms)
     here = replace(state, terms=history.terms, best=None if path is None else (state.global_, statistics))
     converged = stopping.is_met(history) and state.update is None
@@ -142,10 +142,7 @@ def _next_state(
 
 
 def _taken_back(
-    model: SweepModel[Any, Global, Any, Any],
-    state: SweepState[Global],
-    arrived: bool,
-    path: Path[Global, Any],  # noqa: FBT001 (one more fact of the sweep)
+    model: SweepModel[Any, Global, Any, Any], state: SweepState[Global], path: Path[Global, Any], *, arrived: bool
 ) -> SweepState[Global]:
     """The update in the place of a combination that lowered the bound, or a more careful one in that of an update."""
     state.memory.forget()

@@ -118,11 +118,14 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
             said = "A column-vector y was passed when a 1d array was expected: y.ravel() makes one."
             warnings.warn(said, DataConversionWarning, stacklevel=2)
         began = time.perf_counter()
-        table, gold = read_gold(y, votes if isinstance(votes, StoredVotes) else read_votes(votes))
-        self._keep_names(table.names if isinstance(table, StoredVotes) else table)
-        if isinstance(table, StoredVotes):
+        table: VoteTable | StoredVotes
+        if isinstance(votes, StoredVotes):
+            table, gold = read_gold(y, votes)
+            self._keep_names(table.names)
             course, answer = self._fit_stored(table, gold, features)
         else:
+            table, gold = read_gold(y, read_votes(votes))
+            self._keep_names(table)
             course, answer = self._fit_table(table, gold, features)
         self._report(table, answer, course, time.perf_counter() - began)
         warn_of(self.report_)
@@ -151,7 +154,8 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         table = votes if isinstance(votes, StoredVotes) else read_votes(votes)
         labels = self.fit(table, y, features=features).predict(table, features=features, ties=ties)
         if y is not None:
-            gold = read_gold(y, table.with_classes(self.classes_))[1]
+            named: Any = table.with_classes(self.classes_)
+            gold = read_gold(y, named)[1]
             if gold is not None:
                 labels[gold >= 0] = self.classes_[gold[gold >= 0]]
         return labels
@@ -180,7 +184,7 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         stored = self._read_like_fit(votes)
         if not isinstance(stored, StoredVotes):
             raise InputError("these votes are in memory", hint="label_table makes a table of their labels")
-        write_labels(self, stored, path, features, ties, seed_of(self.random_state))
+        write_labels(self, stored, path, features=features, ties=ties, seed=seed_of(self.random_state))
 
     def _label_columns(
         self, table: VoteTable, probabilities: NDArray[np.floating], ties: Ties, seed: int, start: int = 0
@@ -197,11 +201,11 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         engine = getattr(self, "engine", None)
         if engine is None or isinstance(engine, str):
             return super().__sklearn_clone__()  # type: ignore[no-any-return]
-        bare = copy.copy(self)
-        vars(bare)["engine"] = None
-        twin: Self = BaseEstimator.__sklearn_clone__(bare)
-        vars(twin)["engine"] = engine
-        return twin
+        bare: Any = copy.copy(self)
+        bare.engine = None
+        twin: Any = BaseEstimator.__sklearn_clone__(bare)
+        twin.engine = engine
+        return twin  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Tags:
         """What scikit-learn and its tools may assume: votes are labels, may be missing, and need no gold."""

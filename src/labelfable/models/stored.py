@@ -1,4 +1,4 @@
-"""Models and votes that stay on disk: one look to take stock, then sweeps over shards that are read as they are needed."""
+"""Models and votes that stay on disk: one look to take stock, then sweeps over shards, read as they are needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 RUN_ITEMS = 4 * BLOCK_ITEMS  # looked at, or labelled, together
 MERGED_ROWS = 2**16  # distinct rows of runs that wait to be merged
 FEW_REPEATS = 0.7  # of the rows different, after so many items that it will not change
-TRIED_ITEMS = 10 * RUN_ITEMS
+TRIED_ITEMS = 5 * RUN_ITEMS
 MEMORY_SHARE = 4  # of the memory that is allowed, a quarter may hold distinct rows
 BYTES_A_CLASS = 32  # of a distinct row while it is swept: responsibilities and what they are made from
 
@@ -129,7 +129,7 @@ def _grouped(
 ) -> tuple[Any, NDArray[np.floating], NDArray[np.integer] | None]:
     """One of each different row, with the sum of the weights."""
     first, number, _ = group(row_keys(votes, gold))
-    sums = np.bincount(number, weights=weights, minlength=len(first))
+    sums = np.bincount(number, weights=weights, minlength=len(first)).astype(np.float64, copy=False)
     return votes[first], sums, None if gold is None else gold[first]
 
 
@@ -166,7 +166,7 @@ def stored_probabilities(model: BaseLabelModel, votes: StoredVotes, features: An
 
 
 def write_labels(
-    model: BaseLabelModel, votes: StoredVotes, path: str | Path, features: Any, ties: Ties, seed: int
+    model: BaseLabelModel, votes: StoredVotes, path: str | Path, *, features: Any, ties: Ties, seed: int
 ) -> None:
     """Labels of all items as Parquet, a run of items at a time; the file is there once it is whole."""
     files = ItemFiles(votes, open_features(features, votes))

@@ -41,7 +41,7 @@ class VoteTotals:
 class VoteCensus(VoteTable):
     """Stored votes as a table that cannot show its rows: names, the alphabet, and what was counted.
 
-    It takes a table's place wherever a model asks for no more than that, so that fits in and out of memory are one code.
+    It takes a table's place wherever a model asks for no more than that: fits in and out of memory are one code.
     """
 
     stored: StoredVotes | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from labelfable.votes.from_arrays import plain_array
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from labelfable.votes.stored import StoredVotes
     from labelfable.votes.table import VoteTable
 
+Votes = TypeVar("Votes", "VoteTable", "StoredVotes")
 
-def read_gold(y: Any, table: VoteTable) -> tuple[VoteTable, NDArray[np.integer] | None]:
+
+def read_gold(y: Any, table: Votes) -> tuple[Votes, NDArray[np.integer] | None]:
     """Known gold labels as class numbers, −1 where unknown; classes that only gold names join the table.
 
     `y` [items] is an array, list or column of labels in the same words as the votes; −1, None, NaN or null where
@@ -61,7 +64,7 @@ def _refuse_shape(shape: tuple[int, ...], n_items: int) -> None:
         )
 
 
-def _extra_classes(cells: Cells, table: VoteTable, unknown: int | None) -> list[Any]:
+def _extra_classes(cells: Cells, table: VoteTable | StoredVotes, unknown: int | None) -> list[Any]:
     """Labels in gold that are no classes of the votes, sorted."""
     present: set[Any]
     if cells.words is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def scan_items(files: RowFiles, column: Any, budget: int, *, sorted_only: bool =
     hashes: list[NDArray[np.int64]] = []
     last, n_items = None, 0
     for first, block in _blocks(files.of_columns([column])):
-        runs = arrow.column_runs(block.column(column), last, lambda row, first=first: files.place(first + row))
+        runs = arrow.column_runs(block.column(column), last, partial(_place, files, first))
         if sorted_only and not runs.rising:
             return scan_items(files, column, budget, sorted_only=False)
         block_edges = np.arange(n_items, n_items + len(runs.starts)) % BLOCK_ITEMS == 0
@@ -105,6 +106,10 @@ def scan_items(files: RowFiles, column: Any, budget: int, *, sorted_only: bool =
             hint="Sort the long table by item: what stays on disk is read a run of items at a time",
         )
     return LongItems(np.concatenate([*firsts, [files.n_rows]]), n_items)
+
+
+def _place(files: RowFiles, first: int, row: int) -> str:
+    return files.place(first + row)
 
 
 def _refuse_many(n_items: int, budget: int, files: RowFiles) -> None:

@@ -84,6 +84,7 @@ class StoredVotes:
 
     def read(self, start: int, stop: int) -> VoteTable:
         """The items [start, stop) as a table; every vote is checked here, each time."""
+        stop = min(stop, self.n_items)
         rows = (start, stop) if self.long_items is None else self.long_items.rows(start, stop)
         raw = self.files.read(*rows)
         expected = Expected(self.classes, self.names.sources, self.abstain, self.alphabet.exclusions)
@@ -129,8 +130,8 @@ def open_votes(
     """Votes that are too many for memory; `fit`, `predict_proba`, `predict` and `label_file` take them.
 
     `path` is a Parquet or .npy file, a list of them, a pattern (`votes-*.parquet`) or a folder; the files' rows follow
-    one another.  The other arguments mean what they mean in `read_votes`.  Without `classes` all votes are looked at once to
-    find them.  The rows of a long table must lie item by item (sorted, or at least each item's rows together).
+    one another.  The other arguments mean what they mean in `read_votes`.  Without `classes` all votes are looked at
+    once to find them.  The rows of a long table must lie item by item (sorted, or at least each item's rows together).
     `memory` bounds what a fit keeps in memory, whatever the number of items.
     """
     files = open_files(path, "votes")

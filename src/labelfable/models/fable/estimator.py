@@ -248,7 +248,7 @@ class FABLE(BaseLabelModel):
         chosen = self._fitted_items(table, gold)
         rows, known = table.rows(chosen), None if gold is None else gold[chosen]
         inside = rows_of(projected, chosen)
-        fits = []
+        fits: list[Any] = []
         for n_subtypes, start in subtype_starts(rows, known, inside.phi, (self.n_subtypes, self.n_init, seed)):
             sweeps = self._sweeps(self._heard(rows), known, n_subtypes)
             shards = cut_items(self._heard(rows), known, inside, start)

@@ -24,7 +24,7 @@ from labelfable.models.fable.steps import FableShard
 from labelfable.models.protocol import Answer, Course
 from labelfable.models.stored import compare_stored, count_votes, engine_for, mean_probabilities
 from labelfable.numerics.random import BLOCK_ITEMS, seed_of
-from labelfable.votes.census import VoteCensus, census_of
+from labelfable.votes.census import VoteCensus, VoteTotals, census_of
 from labelfable.votes.stored_features import StoredFeatures, open_features
 
 if TYPE_CHECKING:
@@ -135,13 +135,13 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
     notes = [] if features is not None else ["no features were given: the votes alone decide"]
     model.projection_ = model._build_projection(stored_matrix(features), seed)  # noqa: SLF001 (one model in two files)
     totals = count_votes(votes, gold, engine)
-    census = model._heard(census_of(votes, totals, only_told=model.uncovered == "out" and totals.n_told > 0))  # noqa: SLF001 (as above)
+    census = _census(model, votes, totals)
     stamp = None if features is None else features.stamp
     fits = []
     for number, (n_subtypes, split) in enumerate(_starts(model, census, gold, features, seed)):
         sweeps = model._sweeps(census, gold, n_subtypes)  # noqa: SLF001 (as above)
         files = FableFiles(census, features, model.projection_, split)
-        shards = cut_stored(files, votes.n_items, gold, shard_items(census.layout.n_columns))
+        shards: Any = cut_stored(files, votes.n_items, gold, shard_items(census.layout.n_columns))
         checkpoint = checkpoint_of(model, f"start-{number}", census, gold, stamp)
         stopping = Stopping(model.tol, model.max_iter, census.n_items)
         fit = climb(sweeps, shards, within_memory(engine, files, shards[0].stop), stopping, checkpoint)
@@ -153,6 +153,14 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
     if isinstance(model.class_prior, str) and model.class_prior == "learned":
         model.class_prior_ = mean_probabilities(model, votes, features, gold)
     return Course(best.history, best.converged, notes), Answer(votes.n_items, comparison)
+
+
+def _census(model: FABLE, votes: StoredVotes, totals: VoteTotals) -> VoteCensus:
+    """The votes as the emission hears them, of the items that take part."""
+    whole = census_of(votes, totals, only_told=model.uncovered == "out" and totals.n_told > 0)
+    heard = model._heard(whole)  # noqa: SLF001 (as above)
+    assert isinstance(heard, VoteCensus)  # noqa: S101 (of the same kind: only silence was changed)
+    return heard
 
 
 def within_memory(engine: Engine, files: FableFiles, n_items: int) -> Engine:
