@@ -88,6 +88,8 @@ def run_sweeps(  # noqa: PLR0917 (what sweeps, over what, where, until when; the
     stopping: Stopping,
     path: Path[Global, Any] | None = None,
     checkpoint: Checkpoint | None = None,
+    *,
+    begin: Global | None = None,
 ) -> Fit[Global, Local]:
     """Sweep until the bound stops rising.
 
@@ -97,11 +99,14 @@ def run_sweeps(  # noqa: PLR0917 (what sweeps, over what, where, until when; the
     With a `path` the last updates are combined (see `acceleration.py`).  A combination that lowers the bound is dropped
     for the update itself, an update that does so for a more careful one, so the history never falls; only an update
     that gains too little ends the fit.  It is for models that carry no item factors: those of a step that was taken
-    back would stay.  So is `checkpoint`, which keeps the state after each sweep and takes it up again.
+    back would stay.  Such a model can also `begin` where an earlier fit ended, and keep its state after each sweep in a
+    `checkpoint`, to take it up again.
     """
     state = None if checkpoint is None else checkpoint.load()
     locals_: Any = [None] * len(shards)
     held = None if state is not None and state.finished else engine.hold(shards)
+    if state is None and begin is not None:
+        state = SweepState(begin)
     if state is None:
         locals_, statistics = engine.total(partial(_start, model), held, locals_)
         state = SweepState(model.global_step(statistics))

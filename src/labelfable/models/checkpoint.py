@@ -20,6 +20,8 @@ from labelfable.votes.census import VoteCensus
 from labelfable.votes.table import VoteTable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from labelfable.models.protocol import BaseLabelModel
 
 WITHOUT_EFFECT = ("n_jobs", "engine", "checkpoint")
@@ -58,15 +60,21 @@ class FolderCheckpoint:
 
 def checkpoint_of(model: BaseLabelModel, part: str, *data: Any) -> FolderCheckpoint | None:
     """Where one part of a model's fit to these data is kept, or None where the model keeps nothing."""
+    return keeper_of(model, *data)(part)
+
+
+def keeper_of(model: BaseLabelModel, *data: Any) -> Callable[[str], FolderCheckpoint | None]:
+    """The same for all parts of a fit: the data are looked at once."""
     folder = getattr(model, "checkpoint", None)
     if folder is None:
-        return None
+        return lambda _part: None
     settings = {key: value for key, value in model.get_params(deep=False).items() if key not in WITHOUT_EFFECT}
-    digest = hashlib.sha256(f"{type(model).__name__} {part}".encode())
+    digest = hashlib.sha256(type(model).__name__.encode())
     for value in (*sorted(settings.items()), *data):
         _add(digest, value)
     kinds = (SweepState, Memory, *getattr(model, "_stored_types", ()), *getattr(model, "_sweep_types", ()))
-    return FolderCheckpoint(Path(folder) / part, digest.hexdigest(), {kind.__name__: kind for kind in kinds})
+    types = {kind.__name__: kind for kind in kinds}
+    return lambda part: FolderCheckpoint(Path(folder) / part, f"{part} {digest.hexdigest()}", types)
 
 
 def _add(digest: Any, value: Any) -> None:

@@ -11,14 +11,14 @@ import scipy.sparse as sp
 from labelfable.errors import ModelError
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import Serial, Threads
-from labelfable.inference.shards import StoredShards, cut_stored, shard_items
-from labelfable.models.checkpoint import checkpoint_of
+from labelfable.inference.shards import StoredShard, StoredShards, cut_stored, shard_items
+from labelfable.models.checkpoint import keeper_of
 from labelfable.models.class_prior import vote_shares
 from labelfable.models.confusion import clamp
 from labelfable.models.fable.features import Features, floating, missing_rows
 from labelfable.models.fable.items import rows_of
-from labelfable.models.fable.light import climb
 from labelfable.models.fable.projection import Projected
+from labelfable.models.fable.search import Start, climb_best
 from labelfable.models.fable.starts import SampledSplit, sampled_splits
 from labelfable.models.fable.steps import FableShard
 from labelfable.models.protocol import Answer, Course
@@ -136,18 +136,15 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
     model.projection_ = model._build_projection(stored_matrix(features), seed)  # noqa: SLF001 (one model in two files)
     totals = count_votes(votes, gold, engine)
     census = _census(model, votes, totals)
-    stamp = None if features is None else features.stamp
-    fits = []
-    for number, (n_subtypes, split) in enumerate(_starts(model, census, gold, features, seed)):
-        sweeps = model._sweeps(census, gold, n_subtypes)  # noqa: SLF001 (as above)
+    starts = []
+    for n_subtypes, split in _splits(model, census, gold, features, seed):
         files = FableFiles(census, features, model.projection_, split)
-        shards: Any = cut_stored(files, votes.n_items, gold, shard_items(census.layout.n_columns))
-        checkpoint = checkpoint_of(model, f"start-{number}", census, gold, stamp)
-        stopping = Stopping(model.tol, model.max_iter, census.n_items)
-        fit = climb(sweeps, shards, within_memory(engine, files, shards[0].stop), stopping, checkpoint)
-        fits.append((fit.history.totals[-1], fit, sweeps))
-    _, best, model.sweeps_ = max(fits, key=lambda candidate: candidate[0])
-    model.globals_ = best.global_
+        shards: Any = cut_stored(files, votes.n_items, gold, shard_items(census.layout.n_columns, BLOCK_ITEMS))
+        starts.append(Start(model._sweeps(census, gold, n_subtypes), shards))  # noqa: SLF001 (as above)
+    stopping = Stopping(model.tol, model.max_iter, census.n_items)
+    keep = keeper_of(model, census, gold, None if features is None else features.stamp)
+    best = climb_best(starts, within_memory(engine, starts[-1].shards[0]), stopping, keep)
+    model.sweeps_, model.globals_ = best.sweeps, best.factors
     model.class_prior_ = np.exp(model.sweeps_.log_proportions)
     comparison = compare_stored(model, votes, features, gold)
     if isinstance(model.class_prior, str) and model.class_prior == "learned":
@@ -163,15 +160,16 @@ def _census(model: FABLE, votes: StoredVotes, totals: VoteTotals) -> VoteCensus:
     return heard
 
 
-def within_memory(engine: Engine, files: FableFiles, n_items: int) -> Engine:
-    """As many threads as may be at work at once; an error where not even one may."""
+def within_memory(engine: Engine, shard: StoredShard) -> Engine:
+    """As many threads as may be at work at once on such shards; an error where not even one may."""
     if not isinstance(engine, Serial):
         return engine
-    each = WORK_A_SHARD * files.bytes_of(n_items)
+    files: Any = shard.source
+    each = WORK_A_SHARD * files.bytes_of(shard.stop)
     most = files.memory // 2 // each
     if most < 1:
         raise ModelError(
-            f"memory={files.memory / 1e6:,.0f} MB is too little for {n_items:,} items at once",
+            f"memory={files.memory / 1e6:,.0f} MB is too little for {shard.stop:,} items at once",
             hint=f"Allow {2 * each / 1e6:,.0f} MB, or reduce the features (max_components, n_inducing)",
         )
     if isinstance(engine, Threads) and engine.number > most:
@@ -179,7 +177,7 @@ def within_memory(engine: Engine, files: FableFiles, n_items: int) -> Engine:
     return engine
 
 
-def _starts(
+def _splits(
     model: FABLE, census: VoteCensus, gold: NDArray[np.integer] | None, features: StoredFeatures | None, seed: int
 ) -> list[tuple[int, SampledSplit | None]]:
     """Numbers of subtypes, and how classes are split over them; from a sample of the items."""
