@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from labelfable.cli import terminal
-from labelfable.cli.settings import fit_model, make_model, reading_options
+from labelfable.cli import large, terminal
+from labelfable.cli.settings import fit_model, fit_votes, make_model, reading_options
 from labelfable.errors import LabelfableError, ModelError
 from labelfable.models.registry import DEFAULT_MODEL, DEFAULT_WITH_FEATURES
 
@@ -79,6 +79,13 @@ Reading = Annotated[
 ModelName = Annotated[str, typer.Option(help="`DawidSkene`, `dawid-skene` and `ds` are the same.")]
 Out = Annotated[Path | None, typer.Option(help="Write labels here: .csv, .tsv, .parquet, .json or .jsonl.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Leave votes and features on disk (Parquet, .npy) and keep to this much memory, say 2GB."),
+]
+EngineName = Annotated[str | None, typer.Option(help="`dask`: a cluster of this machine's cores, or --scheduler's.")]
+Scheduler = Annotated[str | None, typer.Option(help="Address of a Dask scheduler, say tcp://10.0.0.1:8786.")]
+Checkpoint = Annotated[Path | None, typer.Option(help="Folder for the fit's state; a killed fit goes on from it.")]
 Ties = Annotated[TieRule, typer.Option(help="What to do where several classes are equally probable.")]
 Seed = Annotated[int, typer.Option(help="Seed of random starts and of ties.")]
 
@@ -160,6 +167,10 @@ def fit(
     out: Out = None,
     ties: Ties = TieRule.RANDOM,
     seed: Seed = 0,
+    memory: Memory = None,
+    engine: EngineName = None,
+    scheduler: Scheduler = None,
+    checkpoint: Checkpoint = None,
     reading: Reading = None,
     as_json: AsJson = False,
 ) -> None:
@@ -175,6 +186,16 @@ def fit(
         check_target(save)
     name = model or (DEFAULT_MODEL if features is None else DEFAULT_WITH_FEATURES)
     chosen = make_model(name, settings, seed)
+    large.place_of_work(chosen, engine, scheduler, checkpoint)
+    if memory is not None:
+        stored = large.open_large(votes, reading_options(reading), memory, out, gold=gold, known=known)
+        with terminal.warnings_told(), terminal.busy(f"Fitting {name} to {stored.n_items:,} items"):
+            fit_votes(chosen, stored, None, features)
+        if save is not None:
+            chosen.save(save)
+        counts = large.label_large(chosen, stored, out, features, ties.value)
+        large.tell(chosen, counts, out, save, as_json=as_json)
+        return
     with terminal.busy("Reading votes"):
         inputs = read_inputs(votes, gold=gold, known=known, features=features, **reading_options(reading))
     with terminal.warnings_told(), terminal.busy(f"Fitting {name} to {inputs.table.n_items:,} items"):
@@ -202,6 +223,9 @@ def predict(
     features: Features = None,
     out: Out = None,
     ties: Ties = TieRule.RANDOM,
+    memory: Memory = None,
+    engine: EngineName = None,
+    scheduler: Scheduler = None,
     reading: Reading = None,
     as_json: AsJson = False,
 ) -> None:
@@ -213,6 +237,12 @@ def predict(
     if out is not None:
         check_output(out)
     chosen = load(model)
+    large.place_of_work(chosen, engine, scheduler, None)
+    if memory is not None:
+        stored = large.open_large(votes, reading_options(reading, like=chosen), memory, out)
+        counts = large.label_large(chosen, stored, out, features, ties.value)
+        large.tell(chosen, counts, out, None, as_json=as_json, fitted=False)
+        return
     with terminal.busy("Reading votes"):
         inputs = read_inputs(votes, features=features, **(reading_options(reading, like=chosen)))
     with terminal.warnings_told(), terminal.busy(f"Labelling {inputs.table.n_items:,} items"):
@@ -257,6 +287,32 @@ def sources(
         terminal.print_json(rows)
         return
     terminal.print_table(list(summary), [[terminal.written(value) for value in row.values()] for row in rows])
+
+
+@app.command(epilog="Example: `labelfable plan votes.parquet --features features.npy`")
+def plan(
+    votes: VotesFile,
+    *,
+    features: Features = None,
+    model: Annotated[
+        str | None, typer.Option(help=f"By default {DEFAULT_WITH_FEATURES} with features, else {DEFAULT_MODEL}.")
+    ] = None,
+    settings: Settings = None,
+    memory: Annotated[str, typer.Option(help="What a fit from files may keep in memory.")] = "2GB",
+    reading: Reading = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a fit will need: memory, disk and seconds, measured on a sample, and where to run it."""
+    from labelfable.evaluation.plan import plan_fit
+
+    chosen = make_model(model or (DEFAULT_MODEL if features is None else DEFAULT_WITH_FEATURES), settings, 0)
+    stored = large.open_large(votes, reading_options(reading), memory, None)
+    with terminal.busy("Fitting a sample"):
+        found = plan_fit(chosen, stored, features)
+    if as_json:
+        terminal.print_json(found.as_dict())
+        return
+    large.print_plan(found)
 
 
 @app.command(epilog="Example: `labelfable compare votes.csv --models mv,ds,ebcc --gold gold.csv`")

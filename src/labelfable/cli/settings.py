@@ -36,11 +36,16 @@ def make_model(name: str, settings: Sequence[str] | None, seed: int) -> BaseLabe
 
 
 def fit_model(model: BaseLabelModel, inputs: Inputs) -> BaseLabelModel:
+    """Fit to votes that were read."""
+    return fit_votes(model, inputs.table, inputs.names(inputs.known), inputs.features)
+
+
+def fit_votes(model: BaseLabelModel, votes: Any, known: Any, features: Any) -> BaseLabelModel:
     """Fit; a setting out of its limits is an error of ours."""
     from sklearn.utils._param_validation import InvalidParameterError
 
     try:
-        return model.fit(inputs.table, inputs.names(inputs.known), features=inputs.features)
+        return model.fit(votes, known, features=features)
     except InvalidParameterError as error:
         raise ModelError(str(error)) from error
 

@@ -6,6 +6,7 @@ of tasks, never scattered data: when a worker is lost, the scheduler has another
 
 from __future__ import annotations
 
+import logging
 import pickle
 import time
 import warnings
@@ -214,7 +215,9 @@ def _embedded() -> Any:
     import distributed
 
     make: Any = distributed  # it has no types
-    cluster = make.LocalCluster(threads_per_worker=1, processes=True, dashboard_address=None)
+    cluster = make.LocalCluster(
+        threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.ERROR
+    )
     return make.Client(cluster, set_as_default=False)
 
 

@@ -114,6 +114,18 @@ def _column_matrix(name: str, column: pa.ChunkedArray) -> NDArray[Any]:
     return answer
 
 
+def value_counts(path: str | Path, column: str) -> dict[Any, int]:
+    """How often each value stands in a column of a Parquet file."""
+    from pyarrow import compute, parquet
+
+    counts: dict[Any, int] = {}
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=[column]):
+            for entry in compute.value_counts(batch.column(0)).to_pylist():
+                counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
+    return counts
+
+
 @contextmanager
 def parquet_writer(path: str | Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that appends columns to a Parquet file, which stands there once all are written, or not at all."""
