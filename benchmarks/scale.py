@@ -14,7 +14,6 @@ import json
 import os
 import pickle
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -161,8 +160,8 @@ def on_paper(n_items: int, one: float, overhead: float, message: int) -> str:
     work = PAPER_ITEMS / (n_items / one * PAPER_MACHINES * PAPER_CORES)
     return (
         f"On paper: {PAPER_ITEMS:,} items on {PAPER_MACHINES} machines of {PAPER_CORES} such cores, the sizes above."
-        f" Each machine holds {held / 1e9:.1f} GB of columns and votes. A sweep is {tasks:,} tasks: {work:.2f} s of work"
-        f" on every core, {message * tasks / 1e9:.2f} GB of sums to the coordinator"
+        f" Each machine holds {held / 1e9:.1f} GB of columns and votes. A sweep is {tasks:,} tasks: {work:.2f} s of"
+        f" work on every core, {message * tasks / 1e9:.2f} GB of sums to the coordinator"
         f" ({message * tasks / NETWORK_BYTES:.2f} s at 10 Gbit/s), and, at the {1000 * a_task:.1f} ms a task measured"
         f" above, {tasks * a_task:.1f} s at the scheduler."
     )
@@ -211,8 +210,13 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
         model.label_table(given, features=beside)
     ended = time.perf_counter()
     found = {"seconds": ended - began, "fit": fitted - began, "sweeps": model.report_.iterations}
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return found | {"resident": resident, "message": max(messages, default=0)}
+    return found | {"resident": largest_resident(), "message": max(messages, default=0)}
+
+
+def largest_resident() -> int:
+    """Largest resident size of this process, in bytes.  What getrusage says began with the size of its parent."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
 
 
 def watch_messages() -> list[int]:

@@ -12,13 +12,16 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from labelfable.errors import EngineError, FileError, ModelError
+from labelfable import EBCC, FABLE, IBCC, DawidSkene, MajorityVote, open_votes
+from labelfable.errors import EngineError, FileError, ModelError, NotConvergedWarning
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.dask_engine import DaskEngine, HeldRuns, dask_engine, run_length
 from labelfable.inference.execution import Serial, Threads, engine_of
 from labelfable.inference.shards import StoredShard
 from labelfable.inference.sweep import SweepState, run_sweeps
+from labelfable.models.stored import RUN_ITEMS
 from tests.clusters import Cluster
+from tests.crowds import planted_votes
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import tests
 N_SHARDS = 13
@@ -122,6 +125,36 @@ def test_answers_come_in_order_and_errors_of_the_work_as_they_are(client, path):
     assert means == list(Serial().map(np.mean, shards_of(path)))
     with pytest.raises(ZeroDivisionError):
         list(engine.map(lambda number: 1 / (number - 3), list(range(5))))
+
+
+@pytest.fixture(scope="module")
+def votes_and_features(tmp_path_factory):
+    folder, n_items = tmp_path_factory.mktemp("items"), 2 * RUN_ITEMS + 321
+    votes, truth = planted_votes(n_items, [0.8, 0.7, 0.6, 0.6], 3)
+    features = np.random.default_rng(0).normal(size=(n_items, 5)) + np.eye(3, 5)[truth]
+    np.save(folder / "v.npy", votes.astype(np.int8))
+    np.save(folder / "x.npy", features.astype(np.float32))
+    return open_votes(folder / "v.npy"), folder / "x.npy"
+
+
+@pytest.mark.parametrize("kind", [MajorityVote, DawidSkene, IBCC, EBCC, FABLE])
+@pytest.mark.parametrize("over_items", [False, True])
+def test_every_sweep_model_finds_the_same_bits_on_the_cluster(
+    client, votes_and_features, kind, over_items, monkeypatch
+):
+    votes, features = votes_and_features
+    if over_items:
+        if kind in {MajorityVote, FABLE}:
+            pytest.skip("majority vote needs no sweep, FABLE never sweeps over distinct rows")
+        monkeypatch.setattr("labelfable.models.stored.MEMORY_SHARE", 10**9)
+    settings = {} if kind is MajorityVote else {"max_iter": 4, "tol": 0.0}
+    settings |= {"n_init": 1} if kind is EBCC else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        found = [kind(engine=engine, **settings).fit(votes, features=features) for engine in (None, client)]
+    alone, spread = (model.predict_proba(votes, features=features) for model in found)
+    assert np.array_equal(alone, spread)
+    assert found[0].report_.history == found[1].report_.history
 
 
 def test_a_single_shard_stays_in_this_process(client):
