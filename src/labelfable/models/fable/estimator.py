@@ -20,6 +20,14 @@ from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
 from labelfable.models.fable.factors import GlobalFactors
+from labelfable.models.fable.hyperparameters import (
+    LEARNT_ITEMS,
+    Profile,
+    as_posteriors,
+    chosen_names,
+    described,
+    learn_parameters,
+)
 from labelfable.models.fable.items import cut_items, rows_of
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
@@ -27,7 +35,7 @@ from labelfable.models.fable.published import PublishedFit, fit_published, predi
 from labelfable.models.fable.published_settings import PublishedSettings
 from labelfable.models.fable.published_steps import Held
 from labelfable.models.fable.reading import Reading, ReadingName
-from labelfable.models.fable.search import Start, climb_best
+from labelfable.models.fable.search import Start, climb_best, sampled
 from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard, FableSweeps
 from labelfable.models.protocol import (
@@ -69,10 +77,12 @@ class FABLE(BaseLabelModel):
         Inducing points, or rank of the Lanczos approximation.
     inducing : "kmeans" or "pivoted"
         How inducing points are chosen: centres of the items, or items by pivoted Cholesky.
-    lengthscale : None, float, or one number a feature
-        In units of the scaled features; None takes the median distance between items.
+    lengthscale : None, float, one number a feature, or "ard"
+        In units of the scaled features; None takes the median distance between items, "ard" one a feature.
     variance, constant : float
         Prior variance of each process, and of its constant.
+    learn : tuple of "variance", "lengthscale", "constant"
+        Hyperparameters of the kernel that are moved to where the bound is highest before the fit.
     scaling : "standardise", "normalise", "whiten" or "none"
         What is done to the features first; `projection_` records it.
     max_components : int
@@ -119,9 +129,10 @@ class FABLE(BaseLabelModel):
         "method": [StrOptions({"inducing", "exact", "lanczos"})],
         "n_inducing": AT_LEAST_ONE,
         "inducing": [StrOptions({"kmeans", "pivoted"})],
-        "lengthscale": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "lengthscale": [None, Interval(Real, 0, None, closed="neither"), "array-like", StrOptions({"ard"})],
         "variance": POSITIVE,
         "constant": POSITIVE,
+        "learn": ["array-like", StrOptions({"variance", "lengthscale", "constant"})],
         "scaling": [StrOptions({"standardise", "normalise", "whiten", "none"})],
         "max_components": AT_LEAST_ONE,
         "missing": [StrOptions({"error", "ignore"})],
@@ -165,6 +176,7 @@ class FABLE(BaseLabelModel):
         lengthscale: Any = None,
         variance: float = 2.0,
         constant: float = 4.0,
+        learn: Any = (),
         scaling: str = "standardise",
         max_components: int = 128,
         missing: str = "error",
@@ -198,6 +210,7 @@ class FABLE(BaseLabelModel):
         self.lengthscale = lengthscale
         self.variance = variance
         self.constant = constant
+        self.learn = learn
         self.scaling = scaling
         self.max_components = max_components
         self.missing = missing
@@ -228,23 +241,52 @@ class FABLE(BaseLabelModel):
         notes = [] if features is not None else ["no features were given: the votes alone decide"]
         seed = seed_of(self.random_state)
         self.projection_ = self._build_projection(table, features, seed)
+        if self.learn:
+            notes.append(self._learn(table, gold, _features_or_none(features, table.n_items), seed))
         projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)
         chosen = self._fitted_items(table, gold)
         rows, known = table.rows(chosen), None if gold is None else gold[chosen]
         inside = rows_of(projected, chosen)
         heard = self._heard(rows)
+        sample = sampled(rows.n_items, inside.phi.shape[1], seed)
+        some = np.arange(rows.n_items) if sample is None else sample
+        scene = rows.rows(some), None if known is None else known[some], rows_of(inside, some)
         starts = (
-            Start(self._sweeps(heard, known, n_subtypes), cut_items(heard, known, inside, start))
-            for n_subtypes, start in subtype_starts(rows, known, inside.phi, (self.n_subtypes, self.n_init, seed))
+            Start(
+                replace(self._sweeps(heard, known, n_subtypes), copies=rows.n_items / len(some)),
+                cut_items(self._heard(scene[0]), *scene[1:], start),
+            )
+            for n_subtypes, start in subtype_starts(*scene[:2], scene[2].phi, (self.n_subtypes, self.n_init, seed))
         )
-        best = climb_best(starts, engine_of(self.n_jobs), Stopping(self.tol, self.max_iter, rows.n_items))
+        whole = None if sample is None else cut_items(heard, known, inside, None)
+        best = climb_best(starts, engine_of(self.n_jobs), Stopping(self.tol, self.max_iter, rows.n_items), whole)
         self.sweeps_, self.globals_ = best.sweeps, best.factors
         probabilities = self._probabilities(table, projected)
         self.class_prior_ = np.exp(self.sweeps_.log_proportions)
         if isinstance(self.class_prior, str) and self.class_prior == "learned":
             self.class_prior_ = probabilities[chosen].mean(axis=0)
-        course = Course(best.history, best.converged, notes)
+        course = Course(best.fit.history, best.fit.converged, notes)
         return course, Answer(table, np.ones(table.n_items), gold, probabilities)
+
+    def _learn(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any, seed: int) -> str:
+        """Move the projection's hyperparameters to where the bound of some items is highest.   Equation (GP.8)"""
+        from sklearn.utils import _safe_indexing
+
+        chosen = self._fitted_items(table, gold)
+        some = np.sort(np.random.default_rng(seed).permutation(chosen)[:LEARNT_ITEMS])
+        rows, known = table.rows(some), None if gold is None else gold[some]
+        shares = next(subtype_starts(rows, known, np.zeros((len(some), 0)), (1, 1, seed)))[1]
+        sweeps = as_posteriors(self._sweeps(self._heard(table.rows(chosen)), known, 1))
+        sweeps = replace(sweeps, copies=len(chosen) / len(some))
+
+        def start(projected: Projected, responsibilities: NDArray[np.floating]) -> Start:
+            return Start(sweeps, cut_items(self._heard(rows), known, projected, responsibilities))
+
+        names = chosen_names(self.learn)
+        inside = _safe_indexing(features, some)
+        profile = Profile(self.projection_, inside, names, start, engine_of(self.n_jobs), shares)
+        self.projection_ = learn_parameters(profile)
+        return described(self.projection_, names)
 
     def _fit_published(
         self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any

@@ -77,6 +77,8 @@ class FableSweeps:
     """tilt="mean": the processes as points, so that t = |m|."""
     normaliser: NormaliserName = "factored"
     """Whether λ has a factor of its own, (B) and (C), or is integrated out, (B')."""
+    copies: float = 1.0
+    """How many items each item stands for, as in a sample."""
 
     def start(self, shard: FableShard) -> tuple[None, SufficientStatistics]:
         """Statistics of the given responsibilities, with the processes at their prior."""
@@ -203,7 +205,7 @@ class FableSweeps:
         """Item factors and their sums over one shard."""
         items, terms = self.item_factors(shard, global_, responsibilities)
         curvature, lean = self.quadratic(items)
-        gram = weighted_gram(shard.projected.phi, curvature)
+        gram = self.copies * weighted_gram(shard.projected.phi, curvature)
         mean = array_namespace(lean).astype(self.process_mean, lean.dtype)
         return self.sums(shard, items, gram, lean - curvature * mean, terms)
 
@@ -216,16 +218,18 @@ class FableSweeps:
     def sums(
         self, shard: FableShard, items: ItemFactors, gram: Array, pull: Array, terms: dict[str, float]
     ) -> SufficientStatistics:
-        """Sums over one shard; the Gram is made already."""
+        """Sums over one shard, as many times as its items count; the Gram is made already."""
         phi, ρ = shard.projected.phi, items.responsibilities
         xp = array_namespace(phi)
+        weight = self.copies * self.evidence_weight
         return SufficientStatistics(
             gram=gram,
-            potential=xp.astype(xp.matrix_transpose(xp.matrix_transpose(pull) @ phi), xp.float64),
-            counts=self.evidence_weight * shard.votes.maps.counts(ρ),
-            totals=self.evidence_weight * xp.sum(ρ, axis=0, dtype=xp.float64),
-            proportions=xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0, dtype=xp.float64),
-            bound=terms,
+            potential=self.copies * xp.astype(xp.matrix_transpose(xp.matrix_transpose(pull) @ phi), xp.float64),
+            counts=weight * shard.votes.maps.counts(ρ),
+            totals=weight * xp.sum(ρ, axis=0, dtype=xp.float64),
+            proportions=self.copies
+            * xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0, dtype=xp.float64),
+            bound={name: self.copies * term for name, term in terms.items()},
         )
 
 
