@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -36,6 +36,27 @@ def busy(text: str) -> AbstractContextManager[Any]:
     """A sign of life on standard error; nothing where no person looks."""
     console = Console(stderr=True)
     return console.status(text) if console.is_terminal else nullcontext()
+
+
+@contextmanager
+def transfers() -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """Bars on standard error, one a file, for who is told of bytes; None where no person looks."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield report
 
 
 @contextmanager

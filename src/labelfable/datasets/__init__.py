@@ -1,6 +1,7 @@
 """Data in and out: files, and sets to try things on."""
 
 from labelfable.datasets.bundled import VotedData, bundled_data
+from labelfable.datasets.catalogue import dataset_path, fetch_dataset
 from labelfable.datasets.dataset import Dataset
 from labelfable.datasets.loading import find_datasets, load_dataset, load_npz, load_table
 from labelfable.datasets.wrench import load_wrench
@@ -9,6 +10,8 @@ __all__ = [
     "Dataset",
     "VotedData",
     "bundled_data",
+    "dataset_path",
+    "fetch_dataset",
     "find_datasets",
     "load_dataset",
     "load_npz",
