@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,7 +99,7 @@ def get(
 
     records = []
     for name in [entry_named(name).name for name in names]:
-        with terminal.transfers() as progress:
+        with terminal.bars(in_bytes=True) as progress:
             data = fetch_dataset(name, source=source, anew=anew, progress=progress)
         for difference in entry_named(name).differences(data):
             terminal.tell("Warning", f"{name}: {difference}", "yellow")
@@ -110,6 +111,51 @@ def get(
         typer.echo(
             f"{record['items']:,} items, {record['sources']} sources, {record['classes']} classes: {record['path']}"
         )
+
+
+class Encoder(StrEnum):
+    """What turns texts into numbers."""
+
+    MINILM = "minilm"
+    TFIDF = "tfidf"
+
+
+@app.command(epilog="Example: `labelfable features texts.csv --encoder tfidf --out features.npy`")
+def features(
+    texts: Annotated[
+        Path,
+        typer.Argument(help="One text a line (.txt, .jsonl, .jsonl.gz), or a table with a column text."),
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="Write the numbers here: .npy, one row a text.")],
+    encoder: Annotated[
+        Encoder, typer.Option(help="minilm: sentence embeddings, needs the extra `text`. tfidf: words, needs nothing.")
+    ] = Encoder.MINILM,
+    columns: Annotated[int, typer.Option(help="How many, of tfidf.", min=1)] = 128,
+    seed: Annotated[int, typer.Option(help="Of tfidf.")] = 0,
+    cache: Annotated[bool, typer.Option(help="Keep what is encoded, and use what was.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Turn texts into features. What an interrupted run has encoded is kept."""
+    from labelfable.datasets import read_texts, text_features
+    from labelfable.datasets.outputs import check_output, write_array
+
+    check_output(out, [".npy"])
+    given = read_texts(texts)
+    with terminal.bars(in_bytes=False) as report:
+        matrix = text_features(
+            given,
+            encoder.value,
+            n_columns=columns,
+            seed=seed,
+            cache=cache,
+            progress=None if report is None else lambda done, total: report("Encoding", done, total),
+        )
+    write_array(matrix, out)
+    if as_json:
+        terminal.print_json({"texts": len(given), "distinct": len(set(given)), "columns": matrix.shape[1]})
+        return
+    typer.echo(f"{len(given):,} texts ({len(set(given)):,} distinct), {matrix.shape[1]} columns: {out}")
 
 
 def _record(data: Dataset) -> dict[str, object]:

@@ -39,22 +39,23 @@ def busy(text: str) -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def transfers() -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """Bars on standard error, one a file, for who is told of bytes; None where no person looks."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+def bars(*, in_bytes: bool) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """For who is told (name, how many are done, of how many): bars on standard error; None where nobody looks."""
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
+    counter = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
         tasks: dict[str, Any] = {}
 
         def report(name: str, done: int, total: int | None) -> None:
             if name not in tasks:
-                tasks[name] = bars.add_task(name, total=total)
-            bars.update(tasks[name], completed=done, total=total)
+                tasks[name] = shown.add_task(name, total=total)
+            shown.update(tasks[name], completed=done, total=total)
 
         yield report
 
