@@ -1,5 +1,6 @@
 """The command line.  Nothing here is imported by `import labelfable`."""
 
+from labelfable.cli import datasets  # its commands join the app
 from labelfable.cli.commands import app, main
 
-__all__ = ["app", "main"]
+__all__ = ["app", "datasets", "main"]
