@@ -25,6 +25,14 @@ def digamma(values: Array) -> Array:
     return _via_numpy(scipy.special.psi, values)
 
 
+def trigamma(values: Array) -> Array:
+    """ψ'(x), the second derivative of log Γ(x), for x > 0."""
+    xp = array_namespace(values)
+    if is_torch_namespace(xp):
+        return values.polygamma(1)
+    return _via_numpy(lambda x: scipy.special.zeta(2, x).astype(x.dtype), values)
+
+
 def log_gamma(values: Array) -> Array:
     """Log Γ(x) for x > 0."""
     xp = array_namespace(values)

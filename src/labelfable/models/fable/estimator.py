@@ -6,7 +6,7 @@ AISTATS 2023.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +19,7 @@ from labelfable.inference.sweep import run_sweeps
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
+from labelfable.models.fable.emission_hierarchy import Hierarchy
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
 from labelfable.models.fable.factors import GlobalFactors
 from labelfable.models.fable.items import cut_items, rows_of
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 class FABLE(BaseLabelModel):
     """Votes and features together: a mixture label model whose coefficients are Gaussian processes of the features.
 
-    Equations (A)-(H), (T).
+    Equations (A)-(H), (P), (T).
 
     Parameters
     ----------
@@ -85,6 +86,11 @@ class FABLE(BaseLabelModel):
         Whether vote tables are kept as their mode or as a posterior.
     strength, accuracy, scale, sharing, flat, rarity : float, float, str, str, float, float
         The prior of the votes: see `emission_prior.py`.
+    firmness : float
+        With sharing="hierarchical", where strength and accuracy are learned: how firmly they are held to those set.
+    silence_weight : float
+        With emission="silence": weight of the factor for whether a source speaks, from 1 (as sure as of what it says) to
+        0 (silence says nothing, as in "fired").
     evidence_weight : float
         Weight of the votes in the likelihood; less than one where sources err together.
     normaliser : "collapsed" or "factored"
@@ -130,7 +136,9 @@ class FABLE(BaseLabelModel):
         "strength": NOT_NEGATIVE,
         "accuracy": [Interval(Real, 0, 1, closed="neither")],
         "scale": [StrOptions({"proportional", "counts"})],
-        "sharing": [StrOptions({"source", "shared"})],
+        "sharing": [StrOptions({"source", "shared", "hierarchical"})],
+        "firmness": POSITIVE,
+        "silence_weight": [Interval(Real, 0, 1, closed="both")],
         "flat": POSITIVE,
         "rarity": [Interval(Real, 0, 1, closed="both")],
         "evidence_weight": POSITIVE,
@@ -148,7 +156,7 @@ class FABLE(BaseLabelModel):
     }
     _stored_types = (
         *(GlobalFactors, WeightFactor, VoteFactor),
-        *(FableSweeps, Reading, Emission, Layout, VotePrior),
+        *(FableSweeps, Reading, Emission, Layout, VotePrior, Hierarchy),
         *(PublishedFit, Held),
         *STORED_TYPES,
     )
@@ -176,6 +184,8 @@ class FABLE(BaseLabelModel):
         sharing: SharingName = "source",
         flat: float = 0.01,
         rarity: float = 0.6,
+        firmness: float = 10.0,
+        silence_weight: float = 1.0,
         evidence_weight: float = 0.6,
         normaliser: NormaliserName = "collapsed",
         reading: ReadingName = "joint",
@@ -209,6 +219,8 @@ class FABLE(BaseLabelModel):
         self.sharing = sharing
         self.flat = flat
         self.rarity = rarity
+        self.firmness = firmness
+        self.silence_weight = silence_weight
         self.evidence_weight = evidence_weight
         self.normaliser = normaliser
         self.reading = reading
@@ -294,10 +306,10 @@ class FABLE(BaseLabelModel):
         log_shares = np.log(shares)
         lean = log_shares - log_shares.mean()
         in_process = not reading.has_proportions
-        settings = PriorSettings(self.strength, self.accuracy, self.scale, self.sharing, self.flat, self.rarity)
+        settings = PriorSettings(**{part.name: getattr(self, part.name) for part in fields(PriorSettings)})
         return FableSweeps(
             reading=reading,
-            emission=Emission(self.emission, is_point=self.tables == "point"),
+            emission=Emission(self.emission, self.tables == "point", self.silence_weight),
             layout=rows.layout,
             vote_prior=vote_prior(rows, self.emission, settings, n_subtypes),
             process_mean=np.repeat(lean if in_process else np.zeros(n_classes), n_subtypes),

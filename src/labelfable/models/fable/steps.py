@@ -88,7 +88,8 @@ class FableSweeps:
     def global_step(self, statistics: SufficientStatistics) -> GlobalFactors:
         """Every global factor at its optimum given the items: they do not meet in any term, so the order is free."""
         weights = update_weights(statistics.gram, statistics.potential, is_point=self.is_point)
-        votes = self.emission.factor(self.vote_prior, self.layout.unpack(statistics.counts), statistics.totals)
+        counts = self.layout.unpack(statistics.counts)
+        votes = self.emission.factor(self.vote_prior, counts, statistics.totals, statistics.strengths)
         classes = None if self.class_prior is None else update_proportions(self.class_prior, statistics.proportions)
         return self._globals(weights, votes, classes)
 
@@ -185,6 +186,7 @@ class FableSweeps:
             totals=self.evidence_weight * xp.sum(ρ, axis=0),
             proportions=xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0),
             bound=terms,
+            strengths=global_.votes.strengths,
         )
 
 
