@@ -80,19 +80,17 @@ class Emission:
     silence_weight: float = 1.0
     """Weight of the factor for whether a source speaks, where silence is a label."""
 
-    def factor(
-        self, prior: VotePrior, counts: Array, totals: Array, strengths: Strengths | None = None
-    ) -> VoteFactor:
+    def factor(self, prior: VotePrior, counts: Array, totals: Array, strengths: Strengths | None = None) -> VoteFactor:
         """q(v) given the responsibilities, weighted by w; then the strengths of its prior, from those given on.
 
         Shapes: counts [sources, labels, C], totals Σρ [C].  Equation (G), or (G') where silence is a label, or (H).
         """
         if prior.hierarchy is None:
-            return self._made(prior, *self._updated(prior, counts, totals))
+            return self.made(prior, *self._updated(prior, counts, totals))
         strengths = prior.hierarchy.start if strengths is None else strengths
         found = self._updated(prior.at(strengths), counts, totals)
         strengths = self._strengths(prior.hierarchy, strengths, *found)
-        return self._made(prior, *found, strengths)
+        return self.made(prior, *found, strengths)
 
     def stretched(self, prior: VotePrior, before: VoteFactor, after: VoteFactor, length: float) -> VoteFactor:
         """The factor beyond an update, under the update's strengths of the prior."""
@@ -102,7 +100,7 @@ class Emission:
 
         concentration = stretched_concentration(before.concentration, after.concentration, length)
         rate, speech = beyond(before.rate, after.rate), beyond(before.speech, after.speech)
-        return self._made(prior, concentration, rate, speech, after.strengths)
+        return self.made(prior, concentration, rate, speech, after.strengths)
 
     def _updated(self, prior: VotePrior, counts: Array, totals: Array) -> tuple[Array, Array | None, Array | None]:
         """The parameters of q(v): concentration, rate and speech."""
@@ -113,7 +111,7 @@ class Emission:
             return concentration, None, speech
         return update_tables(prior.concentration, counts), None, None
 
-    def _made(
+    def made(
         self,
         prior: VotePrior,
         concentration: Array,
@@ -171,14 +169,14 @@ class Emission:
         speech: Array | None,
     ) -> Strengths:
         """The prior's strengths given q(v), whose logs are taken without any weight.               Equation (P')"""
-        own = replace(self, silence_weight=1.0)
-        factor = own._made(VotePrior(hierarchy.concentration(strengths), rate), concentration, rate, speech)
+        unweighted = replace(self, silence_weight=1.0)
+        factor = unweighted.made(VotePrior(hierarchy.concentration(strengths), rate), concentration, rate, speech)
 
         def slopes(at: Strengths) -> Slopes:
             β, parts = hierarchy.concentration(at), (hierarchy.right, hierarchy.wrong)
             if rate is not None:
                 means, before = concentration / rate, hierarchy.rate(at)
-                return rate_slopes(factor.logs, means, β, before, parts, hierarchy.unit, is_point=self.is_point)
+                return rate_slopes((factor.logs, means), β, (before, hierarchy.unit), parts, is_point=self.is_point)
             logs, β, *by_event = (self._by_event(x) for x in (factor.logs, β, *parts))
             return table_slopes(logs, β, (by_event[0], by_event[1]), is_point=self.is_point)
 

@@ -2,8 +2,8 @@
 
     β_jlc = x · right_jlc + y · wrong_jlc + flat,         strength τ = x + y,    accuracy a = x / τ
 
-x counts what speaks for the right class, y what speaks for another.  Each has a Gamma prior, counted from its peak at the
-settings: with strengths s₀ and firmness h it is −h ( s/s₀ − 1 − log(s/s₀) ).
+x counts what speaks for the right class, y what speaks for another.  Each has a Gamma prior whose peak s₀ is what was
+set; its logarithm, counted from the peak, is −h ( s/s₀ − 1 − log(s/s₀) ), with h the firmness.
 
 The tables are an exponential family in β, whose log normaliser is convex, and β is linear in x and y: so the bound is
 concave in both, and Newton steps that are halved until they rise end at its maximum.
@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from labelfable.numerics.namespace import Array, digamma, log_gamma, trigamma
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MOST_STEPS = 50  # of Newton; from anywhere sensible four or five are enough
 MOST_HALVINGS = 40
@@ -64,9 +67,10 @@ class Slopes(NamedTuple):
     """A function of (x, y) at one place, up to a constant."""
 
     value: float
-    gradient: np.ndarray
-    curvature: np.ndarray
-    """Second derivatives."""
+    gradient: NDArray[np.floating]
+    """[2]."""
+    curvature: NDArray[np.floating]
+    """Second derivatives, [2, 2]."""
 
 
 def update_strengths(
@@ -79,37 +83,35 @@ def update_strengths(
     `slopes` are those of the first part.  Points: along x + y as it is.
     """
     free = np.array([[1.0], [-1.0]]) if is_point else np.eye(2)
-    here, found = np.array(strengths), _with_own_prior(hierarchy, slopes, strengths)
+    here = np.array(strengths)
+    found = _with_own_prior(hierarchy, slopes, here)
     for _ in range(MOST_STEPS):
         slope, bend = free.T @ found.gradient, -free.T @ found.curvature @ free
         step = free @ np.linalg.solve(bend, slope)
-        gain = float(found.gradient @ step) / 2
+        if float(found.gradient @ step) <= np.finfo(np.float64).eps * abs(found.value):
+            here = here + step  # the last one: what it gains is lost in the rounding of the value
+            break
         ahead = step < 0
-        length = min(1.0, float(np.min(NEARLY_ALL * here[ahead] / -step[ahead], initial=1.0)))
+        step *= min(1.0, float(np.min(NEARLY_ALL * here[ahead] / -step[ahead], initial=1.0)))
         for _ in range(MOST_HALVINGS):
-            there = here + length * step
-            tried = _with_own_prior(hierarchy, slopes, (float(there[0]), float(there[1])))
+            tried = _with_own_prior(hierarchy, slopes, here + step)
             if tried.value >= found.value:
                 break
-            length /= 2
-        else:  # no step rises by more than rounding
+            step /= 2
+        else:
             break
-        here, found = there, tried
-        if gain <= np.finfo(np.float64).eps * abs(found.value):
-            break
+        here, found = here + step, tried
     return float(here[0]), float(here[1])
 
 
-def _with_own_prior(
-    hierarchy: Hierarchy, slopes: Callable[[Strengths], Slopes], strengths: Strengths
-) -> Slopes:
+def _with_own_prior(hierarchy: Hierarchy, slopes: Callable[[Strengths], Slopes], here: NDArray[np.floating]) -> Slopes:
     """The whole of what is maximised."""
-    found = slopes(strengths)
-    here, peak, firmness = np.array(strengths), np.array(hierarchy.start), hierarchy.firmness
+    strengths = (float(here[0]), float(here[1]))
+    found, peak = slopes(strengths), np.array(hierarchy.start)
     return Slopes(
         found.value - hierarchy.fall(strengths),
-        found.gradient - firmness * (1 / peak - 1 / here),
-        found.curvature - np.diag(firmness / here**2),
+        found.gradient - hierarchy.firmness * (1 / peak - 1 / here),
+        found.curvature - np.diag(hierarchy.firmness / here**2),
     )
 
 
@@ -129,25 +131,17 @@ def table_slopes(logs: Array, concentration: Array, parts: tuple[Array, Array], 
     return Slopes(
         float(xp.sum(concentration * logs)) + float(xp.sum(of_whole[0])) - float(xp.sum(potential)),
         np.array([float(xp.sum(slope * part)) for part in parts]),
-        np.array(
-            [
-                [
-                    float(xp.sum(of_whole[2] * sums[i] * sums[j])) - float(xp.sum(second * parts[i] * parts[j]))
-                    for j in range(2)
-                ]
-                for i in range(2)
-            ]
+        _both_ways(
+            lambda i, j: float(xp.sum(of_whole[2] * sums[i] * sums[j])) - float(xp.sum(second * parts[i] * parts[j]))
         ),
     )
 
 
 def rate_slopes(
-    logs: Array,
-    means: Array,
+    moments: tuple[Array, Array],
     concentration: Array,
-    rate: Array,
+    rates: tuple[Array, Array],
     parts: tuple[Array, Array],
-    unit: Array,
     *,
     is_point: bool,
 ) -> Slopes:
@@ -155,8 +149,9 @@ def rate_slopes(
 
         Σ_jl ( β E log λ + β log r − G(β) − r E λ ),         r = (x + y) unit
 
-    Shapes: logs E log λ, means E λ, β and its slopes [sources, labels, C]; r and unit [C].
+    `moments` are E log λ and E λ, [sources, labels, C] as β and its slopes; `rates` are r and the unit, [C].
     """
+    (logs, means), (rate, unit) = moments, rates
     xp = array_namespace(logs)
     potential, first, second = _potentials(concentration, is_point=is_point)
     log_rate, share = xp.log(rate), unit / rate
@@ -167,13 +162,13 @@ def rate_slopes(
     return Slopes(
         float(xp.sum(concentration * (logs + log_rate) - rate * means)) - float(xp.sum(potential)),
         np.array([float(xp.sum(slope * part)) + of_rate for part in parts]),
-        np.array(
-            [
-                [crossed[i] + crossed[j] - bend - float(xp.sum(second * parts[i] * parts[j])) for j in range(2)]
-                for i in range(2)
-            ]
-        ),
+        _both_ways(lambda i, j: crossed[i] + crossed[j] - bend - float(xp.sum(second * parts[i] * parts[j]))),
     )
+
+
+def _both_ways(second: Callable[[int, int], float]) -> NDArray[np.floating]:
+    """Second derivatives from a function of two axes.  [2, 2]."""
+    return np.array([[second(i, j) for j in range(2)] for i in range(2)])
 
 
 def _potentials(values: Array, *, is_point: bool) -> tuple[Array, Array, Array]:

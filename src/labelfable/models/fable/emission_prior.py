@@ -41,8 +41,8 @@ class PriorSettings:
     rarity: float = 0.85
     """How far a class's rarity is divided out of its label's votes (pattern): 0 reads A as P(class | label), 1 as
     P(label | class)."""
-    firmness: float = 10.0
-    """How firmly learned strengths are held to those that are set (hierarchical)."""
+    firmness: float = 100.0
+    """How firmly strength and accuracy are held to those that are set, where they are learned (hierarchical)."""
     silence_weight: float = 1.0
     """Whose weight this is: see `update_speech`.  The prior of what is said goes with it, from that of fired."""
 
@@ -101,7 +101,7 @@ def _unit_table(
 def _right_share(
     rows: VoteTable, support: NDArray[np.floating], accuracy: float, n_subtypes: int
 ) -> NDArray[np.floating]:
-    """How much of each support comes from accuracy, the rest from its opposite; of silence as much as of all.  [l, C]"""
+    """How much of each support comes from accuracy, the rest from its opposite; silence is both.  [labels, C]"""
     of_own = accuracy * rows.meaning / rows.meaning.max(axis=1, keepdims=True) / support
     if rows.n_classes == 1 or rows.silence:
         of_own[-1] = accuracy

@@ -84,13 +84,10 @@ class FABLE(BaseLabelModel):
         How votes depend on the class: see `emission.py`.
     tables : "point" or "posterior"
         Whether vote tables are kept as their mode or as a posterior.
-    strength, accuracy, scale, sharing, flat, rarity : float, float, str, str, float, float
+    strength, accuracy, scale, sharing, flat, rarity, firmness : float, float, str, str, float, float, float
         The prior of the votes: see `emission_prior.py`.
-    firmness : float
-        With sharing="hierarchical", where strength and accuracy are learned: how firmly they are held to those set.
     silence_weight : float
-        With emission="silence": weight of the factor for whether a source speaks, from 1 (as sure as of what it says) to
-        0 (silence says nothing, as in "fired").
+        Of whether a source speaks, with emission="silence": from 1 (that of what it says) to 0 (none, as in "fired").
     evidence_weight : float
         Weight of the votes in the likelihood; less than one where sources err together.
     normaliser : "collapsed" or "factored"
@@ -184,7 +181,7 @@ class FABLE(BaseLabelModel):
         sharing: SharingName = "source",
         flat: float = 0.01,
         rarity: float = 0.6,
-        firmness: float = 10.0,
+        firmness: float = 100.0,
         silence_weight: float = 1.0,
         evidence_weight: float = 0.6,
         normaliser: NormaliserName = "collapsed",
