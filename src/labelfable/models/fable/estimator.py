@@ -7,12 +7,13 @@ AISTATS 2023.
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from labelfable.errors import ModelError
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import engine_of
 from labelfable.inference.sweep import run_sweeps
@@ -21,8 +22,9 @@ from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
 from labelfable.models.fable.emission_hierarchy import Hierarchy
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
+from labelfable.models.fable.explain import Explanation, explain_items
 from labelfable.models.fable.factors import GlobalFactors
-from labelfable.models.fable.items import cut_items, rows_of
+from labelfable.models.fable.items import cut_items, features_or_none, rows_of
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
 from labelfable.models.fable.published import PublishedFit, fit_published, predict_published
@@ -145,7 +147,7 @@ class FABLE(BaseLabelModel):
         "uncovered": [StrOptions({"out", "in"})],
         "class_prior": CLASS_PRIOR,
         "published": [dict, None],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_init": AT_LEAST_ONE,
         "tol": NOT_NEGATIVE,
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
@@ -231,13 +233,25 @@ class FABLE(BaseLabelModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def explain(self, items: Any, votes: Any, *, features: Any = None) -> Explanation | list[Explanation]:
+        """Why items get their labels: the log-odds that each vote, the features and the class prior contribute.
+
+        `items` is a row number of `votes`, or several or a mask for a list of explanations.  The parts of an
+        `Explanation` add up to the difference of the log probabilities that `predict_proba` gives.
+        """
+        table = self._read_like_fit(votes)
+        if self.inference == "published":
+            raise ModelError("the paper's rules as printed explain nothing", hint="Fit with inference='variational'")
+        fit = (self.projection_, self.sweeps_, self.globals_)
+        return explain_items(items, self._heard(table), features_or_none(features, table.n_items), fit)
+
     def _fit_table(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
         if self.inference == "published":
             return self._fit_published(table, gold, features)
         notes = [] if features is not None else ["no features were given: the votes alone decide"]
         seed = seed_of(self.random_state)
         self.projection_ = self._build_projection(table, features, seed)
-        projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)
+        projected = self.projection_.project(features_or_none(features, table.n_items), table.n_items)
         chosen = self._fitted_items(table, gold)
         rows, known = table.rows(chosen), None if gold is None else gold[chosen]
         inside = rows_of(projected, chosen)
@@ -269,7 +283,7 @@ class FABLE(BaseLabelModel):
 
     def _build_projection(self, table: VoteTable, features: Any, seed: int) -> Projection:
         return build_projection(
-            _features_or_none(features, table.n_items),
+            features_or_none(features, table.n_items),
             kernel=self.kernel,
             method=self.method,
             n_inducing=self.n_inducing,
@@ -321,7 +335,7 @@ class FABLE(BaseLabelModel):
         if self.inference == "published":
             settings, seed = PublishedSettings.of(self.published), seed_of(self.random_state)
             return predict_published(self.published_, table, features, settings, seed)
-        known = _features_or_none(features, table.n_items)
+        known = features_or_none(features, table.n_items)
         return self._probabilities(table, self.projection_.project(known, table.n_items))
 
     def _probabilities(self, table: VoteTable, projected: Projected) -> NDArray[np.floating]:
@@ -338,8 +352,3 @@ class FABLE(BaseLabelModel):
         for _ in engine_of(self.n_jobs).map(fill, cut_items(rows, None, projected, None)):
             pass
         return answer
-
-
-def _features_or_none(features: Any, n_items: int) -> Any:
-    """No features are features without a column: only the constant is left of each process."""
-    return np.zeros((n_items, 0)) if features is None else features
