@@ -36,6 +36,7 @@ class Learned:
     unit: NDArray[np.floating] | None
     start: tuple[float, float]
     firmness: float
+    is_held: bool = False
 
 
 @dataclass(frozen=True, eq=False)

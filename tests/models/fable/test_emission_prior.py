@@ -51,7 +51,7 @@ def test_with_strengths_to_learn_the_prior_begins_as_the_set_one(emission, scale
     """Whatever labels mean, and with x and y apart: only what speaks for the class grows with x."""
     rows = heard(VOTES, emission, classes=[0, 1] if exclusions else [0, 1, 2], exclusions=exclusions)
     fixed = vote_prior(rows, emission, PriorSettings(scale=scale, **OTHERS), 2)
-    found = vote_prior(rows, emission, PriorSettings(scale=scale, sharing="hierarchical", **OTHERS), 2)
+    found = vote_prior(rows, emission, PriorSettings(scale=scale, sharing="hierarchical_strength", **OTHERS), 2)
     assert_close(found.concentration, fixed.concentration)
     assert_close(np.array(found.hierarchy.start), np.array([1.4, 0.6]))
     assert (found.rate is None) == (fixed.rate is None)
@@ -69,7 +69,7 @@ def test_with_strengths_to_learn_the_prior_begins_as_the_set_one(emission, scale
 
 
 def test_strengths_cannot_be_learned_around_zero():
-    with pytest.raises(ModelError, match="strength is 0"):
+    with pytest.raises(ModelError, match="around the strength that is set, and that is 0"):
         vote_prior(heard(VOTES, "fired"), "fired", PriorSettings(strength=0, sharing="hierarchical"), 1)
 
 

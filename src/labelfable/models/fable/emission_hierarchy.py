@@ -8,8 +8,8 @@ set; its logarithm, counted from the peak, is −h ( s/s₀ − 1 − log(s/s₀
 The tables are an exponential family in β, whose log normaliser is convex, and β is linear in x and y: so the bound is
 concave in both, and Newton steps that are halved until they rise end at its maximum.
 
-Of tables that are points only the accuracy is learned, with the strength held: their log prior, counted from its peak,
-falls in proportion to the strength, so that none would be best.
+The strength may be held, so that the accuracy alone is learned.  Of tables that are points it always is: their log
+prior, counted from its peak, falls in proportion to the strength, so that none would be best.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class Hierarchy:
     """How firmly that holds them."""
     unit: Array | None = None
     """Gamma rate of one unit of x + y, [C]; None for tables."""
+    is_held: bool = False
+    """Whether x + y stays as it was set."""
 
     def concentration(self, strengths: Strengths) -> Array:
         """β.  [sources, labels, C].                                                               Equation (P)"""
@@ -80,9 +82,9 @@ def update_strengths(
 
         x, y  maximise  E log p( v | β(x, y) )  −  h Σ_s ( s/s₀ − 1 − log(s/s₀) )
 
-    `slopes` are those of the first part.  Points: along x + y as it is.
+    `slopes` are those of the first part.  Where the strength is held, and for points: along x + y as it is.
     """
-    free = np.array([[1.0], [-1.0]]) if is_point else np.eye(2)
+    free = np.array([[1.0], [-1.0]]) if hierarchy.is_held or is_point else np.eye(2)
     here = np.array(strengths)
     found = _with_own_prior(hierarchy, slopes, here)
     for _ in range(MOST_STEPS):

@@ -5,7 +5,8 @@
 
 Strength is in counts, or proportional to the votes that each source gave: then a rule that fires on ten items is held
 as firmly to its name as one that fires on ten thousand, and rare classes do not die out.  Strength and accuracy are as
-set, or (sharing="hierarchical") learned: one pair for all sources, see `emission_hierarchy.py`.
+set, or learned for all sources together (see `emission_hierarchy.py`): sharing="hierarchical" learns the accuracy,
+"hierarchical_strength" both.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from labelfable.votes.table import VoteTable
 
 ScaleName = Literal["proportional", "counts"]
-SharingName = Literal["source", "shared", "hierarchical"]
+SharingName = Literal["source", "shared", "hierarchical", "hierarchical_strength"]
+LEARNED = ("hierarchical", "hierarchical_strength")
 LEAST_SHARE = 1e-3  # of a label among the votes, and of silence among a source's items
 
 
@@ -42,7 +44,7 @@ class PriorSettings:
     """How far a class's rarity is divided out of its label's votes (pattern): 0 reads A as P(class | label), 1 as
     P(label | class)."""
     firmness: float = 100.0
-    """How firmly strength and accuracy are held to those that are set, where they are learned (hierarchical)."""
+    """How firmly strength and accuracy are held to those that are set, where they are learned."""
     silence_weight: float = 1.0
     """Whose weight this is: see `update_speech`.  The prior of what is said goes with it, from that of fired."""
 
@@ -78,7 +80,7 @@ def vote_prior(rows: VoteTable, emission: EmissionName, settings: PriorSettings,
         unit = 1.0 if settings.scale == "counts" else rows.n_items / rows.n_classes
         least = max(settings.strength * unit / n_subtypes, flat)  # a strength of 0 leaves a proper prior
         rate = np.full(table.shape[2], least)
-    if settings.sharing != "hierarchical":
+    if settings.sharing not in LEARNED:
         return VotePrior(table + flat, rate)
     return _with_strengths(table, rate, flat, _right_share(rows, support, settings.accuracy, n_subtypes), settings)
 
@@ -118,7 +120,7 @@ def _with_strengths(
     """The same prior as a function of two strengths, at those that are set."""
     if settings.strength == 0:
         raise ModelError(
-            "sharing='hierarchical' learns strength and accuracy around those that are set, and strength is 0",
+            f"sharing={settings.sharing!r} learns around the strength that is set, and that is 0",
             hint="Set a strength above 0, or sharing='source'",
         )
     start = settings.strength * settings.accuracy, settings.strength * (1 - settings.accuracy)
@@ -129,6 +131,7 @@ def _with_strengths(
         start=start,
         firmness=settings.firmness,
         unit=None if rate is None else rate / settings.strength,
+        is_held=settings.sharing == "hierarchical",
     )
     return VotePrior(hierarchy.concentration(start), hierarchy.rate(start), hierarchy)
 

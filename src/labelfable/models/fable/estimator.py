@@ -135,7 +135,7 @@ class FABLE(BaseLabelModel):
         "strength": NOT_NEGATIVE,
         "accuracy": [Interval(Real, 0, 1, closed="neither")],
         "scale": [StrOptions({"proportional", "counts"})],
-        "sharing": [StrOptions({"source", "shared", "hierarchical"})],
+        "sharing": [StrOptions({"source", "shared", "hierarchical", "hierarchical_strength"})],
         "firmness": POSITIVE,
         "silence_weight": [Interval(Real, 0, 1, closed="both")],
         "flat": POSITIVE,
