@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MOST_STEPS = 50  # of Newton; from anywhere sensible four or five are enough
 MOST_HALVINGS = 40
 NEARLY_ALL = 0.9  # of the way to a strength of 0
+ROUNDING = 1e-14  # of the value: near the maximum a step gains less than that, and is still the right one
+LEAST_GAIN = 1e-20  # of the value, twice: reached in one or two steps from where gains are lost in the rounding
 Strengths = tuple[float, float]
 """x and y."""
 
@@ -90,14 +92,13 @@ def update_strengths(
     for _ in range(MOST_STEPS):
         slope, bend = free.T @ found.gradient, -free.T @ found.curvature @ free
         step = free @ np.linalg.solve(bend, slope)
-        if float(found.gradient @ step) <= np.finfo(np.float64).eps * abs(found.value):
-            here = here + step  # the last one: what it gains is lost in the rounding of the value
+        if float(found.gradient @ step) <= LEAST_GAIN * abs(found.value):
             break
         ahead = step < 0
         step *= min(1.0, float(np.min(NEARLY_ALL * here[ahead] / -step[ahead], initial=1.0)))
         for _ in range(MOST_HALVINGS):
             tried = _with_own_prior(hierarchy, slopes, here + step)
-            if tried.value >= found.value:
+            if tried.value >= found.value - ROUNDING * abs(found.value):
                 break
             step /= 2
         else:

@@ -8,9 +8,9 @@ Both raise one bound, so the sweep climbs.  Prediction is the local step with th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from labelfable.inference.shards import Shard
@@ -112,7 +112,8 @@ class FableSweeps:
             shard.projected.phi.shape[1], self.reading.n_components, shard.projected.phi, is_point=self.is_point
         )
         prior = self.vote_prior.concentration
-        votes = self.emission.factor(self.vote_prior, np.zeros_like(prior), np.zeros(prior.shape[2]))
+        nothing = array_namespace(prior).zeros_like(prior)
+        votes = self.emission.factor(self.vote_prior, nothing, nothing[0, 0, :])
         return self._globals(weights, votes, self.class_prior)
 
     def _globals(self, weights: WeightFactor, votes: VoteFactor, classes: Array | None) -> GlobalFactors:
@@ -158,7 +159,7 @@ class FableSweeps:
             poisson = update_collapsed_mean(log_absent, log_mass, reading.spread(whole))
             return poisson, update_rate_shape(reading.group_sum(poisson)), collapsed_bound(whole)
         shape = solve_normaliser(reading.group_sum(xp.exp(log_absent + log_mass)) / reading.mass)
-        log_rate = digamma(shape) - np.log(reading.mass)
+        log_rate = digamma(shape) - math.log(reading.mass)
         poisson = update_poisson_mean(reading.spread(log_rate), log_absent, log_mass)
         bound = normaliser_bound(
             shape,
