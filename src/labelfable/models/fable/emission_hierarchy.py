@@ -30,7 +30,7 @@ MOST_STEPS = 50  # of Newton; from anywhere sensible four or five are enough
 MOST_HALVINGS = 40
 NEARLY_ALL = 0.9  # of the way to a strength of 0
 ROUNDING = 1e-14  # of the value: near the maximum a step gains less than that, and is still the right one
-LEAST_GAIN = 1e-20  # of the value, twice: reached in one or two steps from where gains are lost in the rounding
+LEAST_GAIN = 1e-20  # of the value: one or two steps past where gains are lost in its rounding
 Strengths = tuple[float, float]
 """x and y."""
 

@@ -105,7 +105,7 @@ def _right_share(
 ) -> NDArray[np.floating]:
     """How much of each support comes from accuracy, the rest from its opposite; silence is both.  [labels, C]"""
     of_own = accuracy * rows.meaning / rows.meaning.max(axis=1, keepdims=True) / support
-    if rows.n_classes == 1 or rows.silence:
+    if rows.silence:
         of_own[-1] = accuracy
     return np.asarray(np.repeat(of_own, n_subtypes, axis=1))
 
