@@ -10,6 +10,7 @@ import pytest
 
 from labelfable.inference.execution import add_in_order
 from labelfable.inference.shards import Shard
+from labelfable.models.fable.light import LightSweeps
 from labelfable.votes.maps import Layout
 from tests.fable_problems import every_case
 from tests.tolerances import assert_close
@@ -66,7 +67,8 @@ def course(sweeps: Any, shards: list[Any]) -> tuple[Any, ...]:
     for _ in range(2):
         steps.append(sweeps.global_step(statistics))
         statistics = add_in_order(sweeps.local_step(shard, None, steps[-1])[1] for shard in shards)
-    beyond = sweeps.stretched(*steps, 1.5)
+    before, after = map(sweeps.coordinates, steps)
+    beyond = sweeps.at(1.5 * after - 0.5 * before, steps[-1])
     items = [sweeps.item_factors(shard, beyond)[0] for shard in shards]
     return statistics, steps[-1], beyond, *items, sweeps.bound(statistics, steps[-1])
 
@@ -79,6 +81,28 @@ def test_a_sweep_stays_in_the_library_of_its_arrays(case, library):
     found = course(in_library(problem.sweeps, library), moved)
     for one, other in zip(found, expected, strict=True):
         assert_same(one, other, library)
+
+
+@pytest.mark.parametrize("case", [case for case in every_case() if case.tilt == "mean"][::5], ids=str)
+def test_so_does_a_light_sweep(case, library):
+    """Directions of its curvature have no sign, so what is compared is what follows from them."""
+    problem = case.problem()
+    expected = light_course(problem.sweeps, problem.shards)
+    found = light_course(in_library(problem.sweeps, library), [in_library(shard, library) for shard in problem.shards])
+    for one, other in zip(found, expected, strict=True):
+        assert_same(one, other, library)
+
+
+def light_course(full: Any, shards: list[Any]) -> tuple[Any, ...]:
+    """Three sweeps, a step beyond, and the bound."""
+    sweeps, steps = LightSweeps(full), []
+    statistics = add_in_order(sweeps.start(shard)[1] for shard in shards)
+    for _ in range(3):
+        steps.append(sweeps.global_step(statistics))
+        statistics = add_in_order(sweeps.local_step(shard, None, steps[-1])[1] for shard in shards)
+    before, after = map(sweeps.coordinates, steps[-2:])
+    beyond = sweeps.at(1.5 * after - 0.5 * before, steps[-1])
+    return *(sweeps.factors(step) for step in (*steps, beyond)), sweeps.bound(statistics, steps[-1])
 
 
 def test_columns_in_single_precision_give_sums_in_double(library):

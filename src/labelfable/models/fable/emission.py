@@ -13,6 +13,7 @@ votes' evidence is a power likelihood: it multiplies the votes' line of the boun
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -92,15 +93,21 @@ class Emission:
         strengths = self._strengths(prior.hierarchy, strengths, *found)
         return self.made(prior, *found, strengths)
 
-    def stretched(self, prior: VotePrior, before: VoteFactor, after: VoteFactor, length: float) -> VoteFactor:
-        """The factor beyond an update, under the update's strengths of the prior."""
+    def coordinates(self, factor: VoteFactor) -> Array:
+        """Logarithms of all concentrations and rates as one vector."""
+        xp = array_namespace(factor.concentration)
+        known = (factor.concentration, factor.rate, factor.speech)
+        return xp.concat([xp.reshape(xp.log(part), (-1,)) for part in known if part is not None])
 
-        def beyond(old: Array | None, new: Array | None) -> Array | None:
-            return None if old is None or new is None else stretched_concentration(old, new, length)
-
-        concentration = stretched_concentration(before.concentration, after.concentration, length)
-        rate, speech = beyond(before.rate, after.rate), beyond(before.speech, after.speech)
-        return self.made(prior, concentration, rate, speech, after.strengths)
+    def at(self, prior: VotePrior, coordinates: Array, near: VoteFactor) -> VoteFactor:
+        """The factor at these coordinates, no farther from another than LONGEST_WAY, under its strengths."""
+        found, first = [], 0
+        for part in (near.concentration, near.rate, near.speech):
+            last = first + (0 if part is None else math.prod(part.shape))
+            found.append(None if part is None else near_logarithm(coordinates[first:last], part))
+            first = last
+        concentration, rate, speech = found
+        return self.made(prior, concentration, rate, speech, near.strengths)
 
     def _updated(self, prior: VotePrior, counts: Array, totals: Array) -> tuple[Array, Array | None, Array | None]:
         """The parameters of q(v): concentration, rate and speech."""
@@ -196,11 +203,11 @@ class Emission:
         return xp.permute_dims(table, (0, 2, 1))
 
 
-def stretched_concentration(before: Array, after: Array, length: float) -> Array:
-    """Positive numbers beyond an update, on the line of their logarithms.  Shape-preserving."""
-    xp = array_namespace(after)
-    way = xp.clip((length - 1) * (xp.log(after) - xp.log(before)), -LONGEST_WAY, LONGEST_WAY)
-    return after * xp.exp(way)
+def near_logarithm(logarithm: Array, near: Array) -> Array:
+    """Positive numbers with these logarithms, no farther from those of `near` than LONGEST_WAY.  [...]."""
+    xp = array_namespace(near)
+    way = xp.reshape(logarithm, near.shape) - xp.log(near)
+    return near * xp.exp(xp.clip(way, -LONGEST_WAY, LONGEST_WAY))
 
 
 def update_tables(prior: Array, counts: Array) -> Array:

@@ -171,9 +171,10 @@ def asked_rows(items: Any, n_items: int) -> NDArray[np.integer]:
 def without_votes(projected: Projected, sweeps: FableSweeps, global_: GlobalFactors) -> NDArray[np.floating]:
     """Log responsibilities where no source is heard, neither its votes nor its silence.  [n, C].
 
-    By the local step itself, so that what is explained is what is predicted.
+    By the local step itself, so that what is explained is what is predicted; in float64, where no logarithm is lost.
     """
     n_items = len(projected.phi)
+    projected = Projected(projected.phi.astype(np.float64), projected.residual.astype(np.float64))
     unheard = VoteMaps(sweeps.layout, sp.csr_array((n_items, sweeps.layout.n_columns)))
     free = replace(global_, votes=replace(global_.votes, constant=np.zeros_like(global_.votes.constant)))
     items, _ = sweeps.item_factors(FableShard(Shard(0, unheard, np.ones(n_items), None), projected), free)
