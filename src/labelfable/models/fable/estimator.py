@@ -6,19 +6,22 @@ AISTATS 2023.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from numbers import Integral, Real
+from dataclasses import fields, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from labelfable.errors import ModelError
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import engine_of
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
+from labelfable.models.fable.emission_hierarchy import Hierarchy
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
+from labelfable.models.fable.explain import Explanation, explain_items
 from labelfable.models.fable.factors import GlobalFactors
 from labelfable.models.fable.hyperparameters import (
     LEARNT_ITEMS,
@@ -28,7 +31,7 @@ from labelfable.models.fable.hyperparameters import (
     described,
     learn_parameters,
 )
-from labelfable.models.fable.items import cut_items, rows_of
+from labelfable.models.fable.items import cut_items, features_or_none, rows_of
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
 from labelfable.models.fable.published import PublishedFit, fit_published, predict_published
@@ -60,7 +63,7 @@ if TYPE_CHECKING:
 class FABLE(BaseLabelModel):
     """Votes and features together: a mixture label model whose coefficients are Gaussian processes of the features.
 
-    Equations (A)-(H), (T).
+    Equations (A)-(H), (P), (T).
 
     Parameters
     ----------
@@ -93,8 +96,10 @@ class FABLE(BaseLabelModel):
         How votes depend on the class: see `emission.py`.
     tables : "point" or "posterior"
         Whether vote tables are kept as their mode or as a posterior.
-    strength, accuracy, scale, sharing, flat, rarity : float, float, str, str, float, float
+    strength, accuracy, scale, sharing, flat, rarity, firmness : float, float, str, str, float, float, float
         The prior of the votes: see `emission_prior.py`.
+    silence_weight : float
+        Of whether a source speaks, with emission="silence": from 1 (that of what it says) to 0 (none, as in "fired").
     evidence_weight : float
         Weight of the votes in the likelihood; less than one where sources err together.
     normaliser : "collapsed" or "factored"
@@ -141,7 +146,9 @@ class FABLE(BaseLabelModel):
         "strength": NOT_NEGATIVE,
         "accuracy": [Interval(Real, 0, 1, closed="neither")],
         "scale": [StrOptions({"proportional", "counts"})],
-        "sharing": [StrOptions({"source", "shared"})],
+        "sharing": [StrOptions({"source", "shared", "hierarchical", "hierarchical_strength"})],
+        "firmness": POSITIVE,
+        "silence_weight": [Interval(Real, 0, 1, closed="both")],
         "flat": POSITIVE,
         "rarity": [Interval(Real, 0, 1, closed="both")],
         "evidence_weight": POSITIVE,
@@ -151,7 +158,7 @@ class FABLE(BaseLabelModel):
         "uncovered": [StrOptions({"out", "in"})],
         "class_prior": CLASS_PRIOR,
         "published": [dict, None],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_init": AT_LEAST_ONE,
         "tol": NOT_NEGATIVE,
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
@@ -159,7 +166,7 @@ class FABLE(BaseLabelModel):
     }
     _stored_types = (
         *(GlobalFactors, WeightFactor, VoteFactor),
-        *(FableSweeps, Reading, Emission, Layout, VotePrior),
+        *(FableSweeps, Reading, Emission, Layout, VotePrior, Hierarchy),
         *(PublishedFit, Held),
         *STORED_TYPES,
     )
@@ -188,6 +195,8 @@ class FABLE(BaseLabelModel):
         sharing: SharingName = "source",
         flat: float = 0.01,
         rarity: float = 0.6,
+        firmness: float = 100.0,
+        silence_weight: float = 1.0,
         evidence_weight: float = 0.6,
         normaliser: NormaliserName = "collapsed",
         reading: ReadingName = "joint",
@@ -222,6 +231,8 @@ class FABLE(BaseLabelModel):
         self.sharing = sharing
         self.flat = flat
         self.rarity = rarity
+        self.firmness = firmness
+        self.silence_weight = silence_weight
         self.evidence_weight = evidence_weight
         self.normaliser = normaliser
         self.reading = reading
@@ -235,6 +246,18 @@ class FABLE(BaseLabelModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def explain(self, items: Any, votes: Any, *, features: Any = None) -> Explanation | list[Explanation]:
+        """Why items get their labels: the log-odds that each vote, the features and the class prior contribute.
+
+        `items` is a row number of `votes`, or several or a mask for a list of explanations.  The parts of an
+        `Explanation` add up to the difference of the log probabilities that `predict_proba` gives.
+        """
+        table = self._read_like_fit(votes)
+        if self.inference == "published":
+            raise ModelError("the paper's rules as printed explain nothing", hint="Fit with inference='variational'")
+        fit = (self.projection_, self.sweeps_, self.globals_)
+        return explain_items(items, self._heard(table), features_or_none(features, table.n_items), fit)
+
     def _fit_table(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
         if self.inference == "published":
             return self._fit_published(table, gold, features)
@@ -242,8 +265,8 @@ class FABLE(BaseLabelModel):
         seed = seed_of(self.random_state)
         self.projection_ = self._build_projection(table, features, seed)
         if self.learn:
-            notes.append(self._learn(table, gold, _features_or_none(features, table.n_items), seed))
-        projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)
+            notes.append(self._learn(table, gold, features_or_none(features, table.n_items), seed))
+        projected = self.projection_.project(features_or_none(features, table.n_items), table.n_items)
         chosen = self._fitted_items(table, gold)
         rows, known = table.rows(chosen), None if gold is None else gold[chosen]
         inside = rows_of(projected, chosen)
@@ -300,7 +323,7 @@ class FABLE(BaseLabelModel):
 
     def _build_projection(self, table: VoteTable, features: Any, seed: int) -> Projection:
         return build_projection(
-            _features_or_none(features, table.n_items),
+            features_or_none(features, table.n_items),
             kernel=self.kernel,
             method=self.method,
             n_inducing=self.n_inducing,
@@ -334,10 +357,10 @@ class FABLE(BaseLabelModel):
         log_shares = np.log(shares)
         lean = log_shares - log_shares.mean()
         in_process = not reading.has_proportions
-        settings = PriorSettings(self.strength, self.accuracy, self.scale, self.sharing, self.flat, self.rarity)
+        settings = PriorSettings(**{part.name: getattr(self, part.name) for part in fields(PriorSettings)})
         return FableSweeps(
             reading=reading,
-            emission=Emission(self.emission, is_point=self.tables == "point"),
+            emission=Emission(self.emission, self.tables == "point", self.silence_weight),
             layout=rows.layout,
             vote_prior=vote_prior(rows, self.emission, settings, n_subtypes),
             process_mean=np.repeat(lean if in_process else np.zeros(n_classes), n_subtypes),
@@ -352,7 +375,7 @@ class FABLE(BaseLabelModel):
         if self.inference == "published":
             settings, seed = PublishedSettings.of(self.published), seed_of(self.random_state)
             return predict_published(self.published_, table, features, settings, seed)
-        known = _features_or_none(features, table.n_items)
+        known = features_or_none(features, table.n_items)
         return self._probabilities(table, self.projection_.project(known, table.n_items))
 
     def _probabilities(self, table: VoteTable, projected: Projected) -> NDArray[np.floating]:
@@ -369,8 +392,3 @@ class FABLE(BaseLabelModel):
         for _ in engine_of(self.n_jobs).map(fill, cut_items(rows, None, projected, None)):
             pass
         return answer
-
-
-def _features_or_none(features: Any, n_items: int) -> Any:
-    """No features are features without a column: only the constant is left of each process."""
-    return np.zeros((n_items, 0)) if features is None else features

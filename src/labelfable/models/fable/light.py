@@ -98,8 +98,9 @@ class LightSweeps:
         xp = array_namespace(shard.projected.phi)
         items, terms = full.item_factors(shard, global_.factors, responsibilities)
         curvature, lean = full.quadratic(items)
-        sums = full.sums(shard, items, gram, lean - curvature * items.process, terms)
-        return LightStatistics(sums, self.full.copies * xp.sum(curvature, axis=0, dtype=xp.float64), global_)
+        known = (terms, global_.factors.votes.strengths)
+        sums = full.sums(shard, items, gram, lean - curvature * items.process, known)
+        return LightStatistics(sums, full.copies * xp.sum(curvature, axis=0, dtype=xp.float64), global_)
 
     def global_step(self, statistics: LightStatistics) -> LightGlobals:
         """A step of the processes, every other factor at its optimum.                               Equation (F')"""
