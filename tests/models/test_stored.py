@@ -18,6 +18,7 @@ from labelfable.errors import FileError, InputError, ModelError
 from labelfable.inference import spill
 from labelfable.models import stored as stored_module
 from labelfable.models.checkpoint import checkpoint_of
+from labelfable.models.fable import search
 from labelfable.models.stored import distinct_rows, engine_for
 from tests.crowds import planted_votes, some_gold
 from tests.tolerances import assert_close
@@ -222,6 +223,7 @@ def test_a_class_prior_that_is_learned_is_the_mean_of_the_labels(files, votes):
 
 
 def test_a_spilled_shard_that_is_damaged_is_named(files, votes, monkeypatch):
+    monkeypatch.setattr(search, "SAMPLE_ITEMS", 4096)
     monkeypatch.setattr(spill, "MEMORY_SHARE", 0.0)
     write = spill.write_arrays
 
@@ -316,3 +318,16 @@ def test_an_engine_that_cannot_be_copied_is_shared_by_clones():
     twin = clone(DawidSkene(engine=client, smoothing=0.5))
     assert twin.engine is client
     assert twin.smoothing == 0.5
+
+
+@pytest.mark.parametrize("settings", [{}, SUBTYPES, {"learn": ["variance"]}], ids=str)
+def test_fable_begins_on_a_sample_where_items_are_many(files, votes, settings, monkeypatch):
+    monkeypatch.setattr(search, "SAMPLE_ITEMS", 4096)
+    found = []
+    for n_jobs, share in ((1, 0.4), (3, 0.4), (3, 0.0)):
+        monkeypatch.setattr(spill, "MEMORY_SHARE", share)
+        model = made(FABLE, n_jobs=n_jobs, **settings).fit(votes, features=files / "x.npy")
+        found.append(model.predict_proba(votes, features=files / "x.npy"))
+    assert all(np.array_equal(other, found[0]) for other in found[1:])
+    memory = made(FABLE, **settings).fit(VOTES, features=FEATURES).predict_proba(VOTES, features=FEATURES)
+    assert np.mean(memory.argmax(axis=1) == found[0].argmax(axis=1)) > 0.99

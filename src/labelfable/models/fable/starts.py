@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from labelfable.models.class_prior import vote_shares
 from labelfable.models.confusion import clamp
 from labelfable.models.fable.clusters import Clusters
-from labelfable.models.fable.scaling import Rows
+from labelfable.numerics.scaling import Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,71 +51,27 @@ def _split(
     shares: NDArray[np.floating], seen: NDArray[np.floating], n_subtypes: int, seed: int
 ) -> NDArray[np.floating]:
     """Each class's share over subtypes: most of it to the cluster that the item is in.  [n, K] -> [n, C]."""
-    return _spread(shares, seen, _centres(shares, seen, n_subtypes, seed), n_subtypes)
-
-
-def _centres(
-    shares: NDArray[np.floating], seen: NDArray[np.floating], n_subtypes: int, seed: int
-) -> tuple[NDArray[np.floating] | None, ...]:
-    """Centres of each class's own items; None where it has too few.
-
-    One core is enough for so few centres, and the answer does not depend on how many there are.
-    """
-    rows, likely, found = Rows(seen), shares.argmax(axis=1), []
-    for k in range(shares.shape[1]):
-        own = np.flatnonzero(likely == k)
-        inside = rows.part(own)
-        clusters = None if len(own) < n_subtypes else Clusters(inside, np.ones(inside.n_rows), inside.squares())
-        seeds = None if clusters is None else clusters.seed(n_subtypes, np.random.default_rng(seed))
-        found.append(None if clusters is None or seeds is None else clusters.improve(seeds))
-    return tuple(found)
-
-
-def _spread(
-    shares: NDArray[np.floating],
-    seen: NDArray[np.floating],
-    centres: tuple[NDArray[np.floating] | None, ...],
-    n_subtypes: int,
-) -> NDArray[np.floating]:
-    """Most of each class's share to the subtype whose centre is nearest.  [n, K] -> [n, C]."""
     n_items, n_classes = shares.shape
     split = np.full((n_items, n_classes, n_subtypes), 0.1 / n_subtypes)
-    clusters = Clusters(Rows(seen), np.ones(n_items), Rows(seen).squares())
-    for k, own in enumerate(centres):
-        if own is None:
+    likely = shares.argmax(axis=1)
+    for k in range(n_classes):
+        own = likely == k
+        if own.sum() < n_subtypes:
             split[:, k] = 1 / n_subtypes
-        else:
-            split[np.arange(n_items), k, clusters.nearest(own)] += 0.9
+            continue
+        split[np.arange(n_items), k, _nearest_centre(seen, own, n_subtypes, seed)] += 0.9
     return np.asarray((shares[:, :, None] * split / split.sum(axis=2, keepdims=True)).reshape(n_items, -1))
 
 
-@dataclass(frozen=True, eq=False)
-class SampledSplit:
-    """How each class's share is split over subtypes, from centres that were found in a sample of the items."""
+def _nearest_centre(
+    seen: NDArray[np.floating], own: NDArray[np.bool_], n_centres: int, seed: int
+) -> NDArray[np.integer]:
+    """Number of the centre that each item is nearest to; the centres are those of a class's own items.  [n].
 
-    n_subtypes: int
-    centres: tuple[NDArray[np.floating] | None, ...]
-    axes: NDArray[np.floating] | None
-    """Main directions of the votes, [sources·labels, r]; None where items are told apart by their features."""
-
-    def of(self, shares: NDArray[np.floating], phi: NDArray[np.floating], rows: VoteTable) -> NDArray[np.floating]:
-        """Responsibilities of some items.  [n, K] -> [n, C]."""
-        seen = phi if self.axes is None else rows.plain_incidence @ self.axes
-        return _spread(shares, seen, self.centres, self.n_subtypes)
-
-
-def sampled_splits(
-    sample: tuple[NDArray[np.floating], NDArray[np.floating], Any], asked: tuple[int, int, int]
-) -> list[SampledSplit]:
-    """The starts of `subtype_starts` but the first, from a sample of items: their shares, φ and votes Ψ."""
-    from sklearn.utils.extmath import randomized_svd
-
-    (shares, phi, incidence), (n_subtypes, n_init, seed) = sample, asked
-    splits = []
-    for attempt in range(n_init):
-        axes, seen = None, phi
-        if attempt % 2:
-            axes = randomized_svd(incidence, min(16, *incidence.shape), random_state=0)[2].T
-            seen = np.asarray(incidence @ axes)
-        splits.append(SampledSplit(n_subtypes, _centres(shares, seen, n_subtypes, seed + attempt), axes))
-    return splits
+    One core is enough for so few centres, and the answer does not depend on how many there are.
+    """
+    rows = Rows(seen)
+    inside = rows.part(np.flatnonzero(own))
+    clusters = Clusters(inside, np.ones(inside.n_rows), inside.squares())
+    centres = clusters.improve(clusters.seed(n_centres, np.random.default_rng(seed)))
+    return Clusters(rows, np.ones(rows.n_rows), rows.squares()).nearest(centres)

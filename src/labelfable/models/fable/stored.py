@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,23 +12,23 @@ from labelfable.errors import ModelError
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import Serial, Threads
 from labelfable.inference.shards import StoredShard, StoredShards, cut_stored, shard_items
+from labelfable.inference.spill import MEMORY_SHARE
 from labelfable.models.checkpoint import keeper_of
-from labelfable.models.class_prior import vote_shares
-from labelfable.models.confusion import clamp
-from labelfable.models.fable.features import Features, floating, missing_rows
-from labelfable.models.fable.items import rows_of
+from labelfable.models.fable.hyperparameters import LEARNT_ITEMS
+from labelfable.models.fable.items import cut_items
 from labelfable.models.fable.projection import Projected
-from labelfable.models.fable.search import Start, climb_best
-from labelfable.models.fable.starts import SampledSplit, sampled_splits
+from labelfable.models.fable.search import FEWEST_SAMPLES, Start, climb_best, sample_size
+from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard
 from labelfable.models.protocol import Answer, Course
 from labelfable.models.stored import compare_stored, count_votes, engine_for, mean_probabilities
 from labelfable.numerics.random import BLOCK_ITEMS, seed_of
 from labelfable.votes.census import VoteCensus, VoteTotals, census_of
+from labelfable.votes.features import Features, floating, missing_rows
 from labelfable.votes.stored_features import StoredFeatures, open_features
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from labelfable.votes.table import VoteTable
 
 WORK_A_SHARD = 6  # times a shard's own size: what is made of it while it is at work
-SAMPLE_BLOCKS = 16  # of 4,096 items, from which the centres of subtypes are found
+SAMPLE_RUN = 64  # consecutive items of a sample: fewer reads, and still from everywhere
 
 
 class DiskMatrix:
@@ -67,8 +67,6 @@ class FableFiles:
     census: VoteCensus
     features: StoredFeatures | None
     projection: Projection
-    split: SampledSplit | None
-    """How each class is split over subtypes at the start; None is one subtype."""
 
     @property
     def memory(self) -> int:
@@ -82,40 +80,54 @@ class FableFiles:
 
     def load(self, start: int, stop: int, gold: NDArray[np.integer] | None) -> FableShard:
         """The shard of the items [start, stop), less those that do not count."""
-        table, projected, gold = self.read(start, stop, gold)
-        shares = clamp(vote_shares(table), gold)
-        begin = shares if self.split is None else self.split.of(shares, projected.phi, table)
-        return FableShard(self.votes.shard_of(table.votes, gold, start), projected, begin)
+        table, numbers, known = self.read(start, stop, gold)
+        projected = self.projection.project(numbers, table.n_items)
+        return FableShard(self.votes.shard_of(table.votes, known, start), projected)
 
     def read(
         self, start: int, stop: int, gold: NDArray[np.integer] | None
-    ) -> tuple[VoteTable, Projected, NDArray[np.integer] | None]:
-        """Votes, φ and known classes of those items."""
+    ) -> tuple[VoteTable, NDArray[np.floating], NDArray[np.integer] | None]:
+        """Votes, features and known classes of those items."""
         named = self.census.stored_votes.read(start, stop)
         numbers = np.zeros((stop - start, 0)) if self.features is None else self.features.read(start, stop, named)
-        table, projected = self.census.with_rows(named.votes), self.projection.project(numbers, stop - start)
+        table = self.census.with_rows(named.votes)
         told = table.covered if gold is None else table.covered | (gold >= 0)
         if told.all() or not self.census.only_told:
-            return table, projected, gold
-        return table.rows(told), rows_of(projected, told), None if gold is None else gold[told]
+            return table, numbers, gold
+        return table.rows(told), numbers[told], None if gold is None else gold[told]
+
+    def some(
+        self, gold: NDArray[np.integer] | None, size: int, seed: int
+    ) -> tuple[VoteTable, NDArray[np.floating], NDArray[np.integer] | None]:
+        """About so many of the items, in short runs from all over the files; all of them where there are no more."""
+        n_items = self.census.stored_items
+        run = BLOCK_ITEMS if size >= n_items else SAMPLE_RUN
+        n_runs = -(-n_items // run)
+        chosen = np.random.default_rng([seed, 3]).permutation(n_runs)[: -(-size // run)]
+        parts = []
+        for first in (np.sort(chosen) * run).tolist():
+            edges = slice(first, min(first + run, n_items))
+            parts.append(self.read(edges.start, edges.stop, None if gold is None else gold[edges]))
+        tables, numbers, known = zip(*parts, strict=True)
+        rows = [table.votes for table in tables]
+        votes = np.concatenate(rows) if tables[0].is_dense else sp.csr_array(sp.vstack(rows))
+        return self.census.with_rows(votes), np.concatenate(numbers), None if gold is None else np.concatenate(known)
 
     def bytes_of(self, n_items: int) -> int:
         """Bytes of a shard of so many items."""
-        n_components = self.census.n_classes * (1 if self.split is None else self.split.n_subtypes)
         size = 4 if self.features is not None and DiskMatrix(self.features).dtype == np.float32 else 8
-        own = size * (self.projection.n_columns + 1) + 8 * n_components
-        return self.votes.bytes_of(n_items) + n_items * own
+        return self.votes.bytes_of(n_items) + n_items * size * (self.projection.n_columns + 1)
 
     def pack(self, shard: FableShard) -> dict[str, Any]:
         """A shard as arrays; a residual of nothing but zeros is left out."""
-        arrays = self.votes.pack(shard.votes) | {"phi": shard.projected.phi, "begin": np.asarray(shard.start)}
+        arrays = self.votes.pack(shard.votes) | {"phi": shard.projected.phi}
         return arrays | ({"residual": shard.projected.residual} if shard.projected.residual.any() else {})
 
     def unpack(self, arrays: Mapping[str, Any], start: int) -> FableShard:
         """The shard again."""
         phi = arrays["phi"]
         residual = arrays["residual"] if "residual" in arrays else np.zeros(len(phi), dtype=phi.dtype)
-        return FableShard(self.votes.unpack(arrays, start), Projected(phi, residual), arrays["begin"])
+        return FableShard(self.votes.unpack(arrays, start), Projected(phi, residual))
 
 
 def stored_matrix(features: StoredFeatures | None) -> Any:
@@ -134,22 +146,47 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
     engine = engine_for(model)
     notes = [] if features is not None else ["no features were given: the votes alone decide"]
     model.projection_ = model._build_projection(stored_matrix(features), seed)  # noqa: SLF001 (one model in two files)
-    totals = count_votes(votes, gold, engine)
-    census = _census(model, votes, totals)
-    starts = []
-    for n_subtypes, split in _splits(model, census, gold, features, seed):
-        files = FableFiles(census, features, model.projection_, split)
-        shards: Any = cut_stored(files, votes.n_items, gold, shard_items(census.layout.n_columns, BLOCK_ITEMS))
-        starts.append(Start(model._sweeps(census, gold, n_subtypes), shards))  # noqa: SLF001 (as above)
+    census = _census(model, votes, count_votes(votes, gold, engine))
+    if model.learn:
+        rows, numbers, known = FableFiles(census, features, model.projection_).some(gold, LEARNT_ITEMS, seed)
+        chosen = slice(LEARNT_ITEMS)
+        learnt = rows.rows(chosen), None if known is None else known[chosen], numbers[chosen]
+        notes.append(model._learn_from(*learnt, census, seed))  # noqa: SLF001 (as above)
+    files = FableFiles(census, features, model.projection_)
+    shards: Any = cut_stored(files, votes.n_items, gold, shard_items(census.layout.n_columns, BLOCK_ITEMS))
+    engine = within_memory(engine, shards[0])
+    starts, is_all = _starts(model, files, gold, seed)
     stopping = Stopping(model.tol, model.max_iter, census.n_items)
     keep = keeper_of(model, census, gold, None if features is None else features.stamp)
-    best = climb_best(starts, within_memory(engine, starts[-1].shards[0]), stopping, keep)
+    best = climb_best(starts, engine, stopping, None if is_all else shards, keep)
     model.sweeps_, model.globals_ = best.sweeps, best.factors
     model.class_prior_ = np.exp(model.sweeps_.log_proportions)
     comparison = compare_stored(model, votes, features, gold)
     if isinstance(model.class_prior, str) and model.class_prior == "learned":
         model.class_prior_ = mean_probabilities(model, votes, features, gold)
-    return Course(best.history, best.converged, notes), Answer(votes.n_items, comparison)
+    return Course(best.fit.history, best.fit.converged, notes), Answer(votes.n_items, comparison)
+
+
+def _starts(
+    model: FABLE, files: FableFiles, gold: NDArray[np.integer] | None, seed: int
+) -> tuple[Iterator[Start], bool]:
+    """Starts over some of the items, in memory; and whether they are all."""
+    census, columns = files.census, model.projection_.n_columns
+    n_items, size = census.stored_items, sample_size(columns)
+    is_all = n_items < FEWEST_SAMPLES * size and files.bytes_of(n_items) <= MEMORY_SHARE * files.memory
+    is_all = is_all or n_items <= size
+    rows, numbers, known = files.some(gold, n_items if is_all else size, seed)
+    inside = model.projection_.project(numbers, rows.n_items)
+    copies = 1.0 if is_all else census.n_items / rows.n_items
+    asked = (model.n_subtypes, model.n_init, seed)
+    starts = (
+        Start(
+            replace(model._sweeps(census, gold, n_subtypes), copies=copies),  # noqa: SLF001 (as above)
+            cut_items(rows, known, inside, begin),
+        )
+        for n_subtypes, begin in subtype_starts(rows, known, inside.phi, asked)
+    )
+    return starts, is_all
 
 
 def _census(model: FABLE, votes: StoredVotes, totals: VoteTotals) -> VoteCensus:
@@ -175,23 +212,3 @@ def within_memory(engine: Engine, shard: StoredShard) -> Engine:
     if isinstance(engine, Threads) and engine.number > most:
         return Threads(most) if most > 1 else Serial()
     return engine
-
-
-def _splits(
-    model: FABLE, census: VoteCensus, gold: NDArray[np.integer] | None, features: StoredFeatures | None, seed: int
-) -> list[tuple[int, SampledSplit | None]]:
-    """Numbers of subtypes, and how classes are split over them; from a sample of the items."""
-    starts: list[tuple[int, SampledSplit | None]] = [(1, None)]
-    if model.n_subtypes == 1:
-        return starts
-    n_blocks = -(-census.stored_items // BLOCK_ITEMS)
-    chosen = np.random.default_rng([seed, 3]).permutation(n_blocks)[:SAMPLE_BLOCKS]
-    files, parts = FableFiles(census, features, model.projection_, None), []
-    for first in (np.sort(chosen) * BLOCK_ITEMS).tolist():
-        last = min(first + BLOCK_ITEMS, census.stored_items)
-        table, projected, known = files.read(first, last, None if gold is None else gold[first:last])
-        parts.append((clamp(vote_shares(table), known), projected.phi, table.plain_incidence))
-    shares, phis, incidences = zip(*parts, strict=True)
-    sample = (np.concatenate(shares), np.concatenate(phis), sp.csr_array(sp.vstack(incidences)))
-    splits = sampled_splits(sample, (model.n_subtypes, model.n_init, seed))
-    return starts + [(model.n_subtypes, split) for split in splits]
