@@ -14,7 +14,7 @@ CASES = {
     "one column each": lambda draws, n: (draws.standard_normal((n, 1)), draws.standard_normal((n, 1))),
     "many ties": lambda draws, n: (draws.integers(3, size=(n, 1)), draws.integers(2, size=(n, 1))),
     "the same": lambda draws, n: 2 * (draws.standard_normal((n, 1)),),
-    "backwards": lambda draws, n: (np.arange(n)[:, None], -np.arange(n)[:, None]),
+    "backwards": lambda _, n: (np.arange(n)[:, None], -np.arange(n)[:, None]),
     "several columns": lambda draws, n: (draws.standard_normal((n, 3)), draws.integers(2, size=(n, 4))),
     "one against several": lambda draws, n: (draws.standard_normal((n, 1)), draws.standard_normal((n, 2))),
     "far from zero": lambda draws, n: (1e6 + draws.standard_normal((n, 1)), draws.standard_normal((n, 1)) - 1e6),
@@ -73,7 +73,9 @@ def test_many_items_of_one_column_are_no_matter():
 def test_turning_scaling_and_moving_change_nothing():
     left, right = sides("several columns", 60)
     turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
-    assert_close(distance_correlation(1e150 * (left @ turn) + 5e150, right), distance_correlation(left, right), "sweeps")
+    assert_close(
+        distance_correlation(1e150 * (left @ turn) + 5e150, right), distance_correlation(left, right), "sweeps"
+    )
     assert_close(distance_correlation(1e-200 * left, right), distance_correlation(left, right), "sweeps")
     assert_close(distance_correlation(right, left), distance_correlation(left, right))
     assert_close(distance_correlation(left, 3 * left @ turn - 1), 1.0, "sweeps")
@@ -82,7 +84,8 @@ def test_turning_scaling_and_moving_change_nothing():
 def test_the_test_of_independence_keeps_its_level_and_finds_dependence():
     draws = np.random.default_rng(0)
     runs = 300
-    p_values = [dependence(draws.standard_normal((60, 2)), draws.integers(2, size=(60, 3))).p_value for _ in range(runs)]
+    pairs = [(draws.standard_normal((60, 2)), draws.integers(2, size=(60, 3))) for _ in range(runs)]
+    p_values = [dependence(*pair).p_value for pair in pairs]
     rejected = np.mean(np.array(p_values) < 0.1)
     assert abs(rejected - 0.1) < STANDARD_ERRORS * math.sqrt(0.1 * 0.9 / runs)
     unbiased = [dependence(draws.standard_normal(40), draws.standard_normal(40)).unbiased for _ in range(runs)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import warnings
 from collections import Counter
 from contextlib import contextmanager, nullcontext
@@ -16,13 +17,14 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from labelfable.evaluation import Comparison
 
 PIPE_WIDTH = 200  # columns of a table that goes into a file or to another program
+LINE_SECONDS = 20.0  # between lines of progress in a log
 WIDE = 120  # columns that a table of verdicts needs to have a score and its difference on one line
 TONES = {"good": "green", "bad": "red", "": "dim"}
 
@@ -36,6 +38,30 @@ def busy(text: str) -> AbstractContextManager[Any]:
     """A sign of life on standard error; nothing where no person looks."""
     console = Console(stderr=True)
     return console.status(text) if console.is_terminal else nullcontext()
+
+
+@contextmanager
+def progress(text: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on standard error, to be told (done, total, words); where no person looks, a line now and then."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    if not console.is_terminal:
+        last = time.monotonic()
+
+        def line(done: int, total: int, words: str) -> None:
+            nonlocal last
+            if time.monotonic() - last > LINE_SECONDS:
+                last = time.monotonic()
+                console.print(f"{text}: {done:,} of {total:,}, {words}")
+
+        yield line
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    with Progress(
+        TextColumn(text), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), console=console
+    ) as bar:
+        task = bar.add_task("")
+        yield lambda done, total, words: bar.update(task, completed=done, total=total, description=words)
 
 
 @contextmanager

@@ -4,16 +4,16 @@
 pairs of items (`PairSums`), so no matrix of items × items is kept: one dimension takes O(n log n), several take n²
 distances in blocks of bounded memory.
 
-G. Székely, M. Rizzo, N. Bakirov: Measuring and testing dependence by correlation of distances.  Annals of Statistics 2007.
-G. Székely, M. Rizzo: The distance correlation t-test of independence in high dimension.  J. Multivariate Analysis 2013.
+G. Székely, M. Rizzo, N. Bakirov: Measuring and testing dependence by correlation of distances.  Ann. Statist. 2007.
+G. Székely, M. Rizzo: The distance correlation t-test of independence in high dimension.  J. Multivar. Anal. 2013.
 X. Huo, G. Székely: Fast computing for distance covariance.  Technometrics 2016.
-A. Chaudhuri, W. Hu: A fast algorithm for computing distance correlation.  Computational Statistics & Data Analysis 2019.
+A. Chaudhuri, W. Hu: A fast algorithm for computing distance correlation.  Comput. Stat. Data Anal. 2019.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -48,7 +48,9 @@ class PairSums:
         """
         n = len(self.left)
         return float(
-            self.products / n**2 - 2 * (self.left @ self.right) / n**3 + self.left.sum() / n**2 * self.right.sum() / n**2
+            self.products / n**2
+            - 2 * (self.left @ self.right) / n**3
+            + self.left.sum() / n**2 * self.right.sum() / n**2
         )
 
     @property
@@ -87,7 +89,7 @@ def distance_correlation(left: ArrayLike, right: ArrayLike) -> float:
 def dependence(left: ArrayLike, right: ArrayLike) -> Dependence:
     """Distance correlation, its unbiased square, and the t-test of independence.                Equation (DC.3)
 
-        R*² = Ω(X, Y) / √( Ω(X) Ω(Y) );   √(ν − 1) R*² / √(1 − R*⁴) ~ t(ν − 1),   ν = n(n − 3)/2
+    R*² = Ω(X, Y) / √( Ω(X) Ω(Y) );   √(ν − 1) R*² / √(1 − R*⁴) ~ t(ν − 1),   ν = n(n − 3)/2
     """
     x, y = _columns(left, "left"), _columns(right, "right")
     if len(x) != len(y):
@@ -198,4 +200,4 @@ def _columns(values: ArrayLike, name: Literal["left", "right"]) -> NDArray[np.fl
         raise InputError(f"the {name} side holds a value that is no number", where=f"row {row}", hint="Leave it out")
     moved = array - array[:1]
     largest = float(np.abs(moved).max(initial=0.0))
-    return cast("NDArray[np.float64]", moved / largest if largest > 0 else moved)
+    return moved / largest if largest > 0 else moved

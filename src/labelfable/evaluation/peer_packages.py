@@ -50,9 +50,7 @@ class FittedItemsModel(PeerModel):
             raise ModelError(f"{type(self).__name__} labels only the items that it was fitted to")
         return self.probabilities_
 
-    def _run(
-        self, table: VoteTable, votes: NDArray[np.int64], features: NDArray[np.floating]
-    ) -> NDArray[np.floating]:
+    def _run(self, table: VoteTable, votes: NDArray[np.int64], features: NDArray[np.floating]) -> NDArray[np.floating]:
         """Probabilities, [items, classes]."""
         raise NotImplementedError
 
@@ -115,9 +113,7 @@ class CrowdKit(FittedItemsModel):
         self.method = method
         self.random_state = random_state
 
-    def _run(
-        self, table: VoteTable, votes: NDArray[np.int64], features: NDArray[np.floating]
-    ) -> NDArray[np.floating]:
+    def _run(self, table: VoteTable, votes: NDArray[np.int64], features: NDArray[np.floating]) -> NDArray[np.floating]:
         del features  # a model of votes alone
         from crowdkit import aggregation
 
@@ -131,7 +127,7 @@ class CrowdKit(FittedItemsModel):
         probabilities[found.index.to_numpy()] = 0
         columns = found.columns.to_numpy().astype(np.int64)
         probabilities[np.ix_(found.index.to_numpy(), columns)] = found.to_numpy(dtype=np.float64)
-        return probabilities / probabilities.sum(axis=1, keepdims=True)
+        return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
 
 class Crowdlab(FittedItemsModel):
@@ -164,9 +160,7 @@ class Crowdlab(FittedItemsModel):
         self.inverse_penalty = inverse_penalty
         self.random_state = random_state
 
-    def _run(
-        self, table: VoteTable, votes: NDArray[np.int64], features: NDArray[np.floating]
-    ) -> NDArray[np.floating]:
+    def _run(self, table: VoteTable, votes: NDArray[np.int64], features: NDArray[np.floating]) -> NDArray[np.floating]:
         from cleanlab.multiannotator import get_label_quality_multiannotator
 
         probabilities = self._held_out(table, features)
@@ -204,7 +198,7 @@ def crowdlab_mean(
 ) -> NDArray[np.floating]:
     """CROWDLAB's probabilities from the weights that cleanlab returns (it keeps the probabilities to itself).
 
-        p_ik = ( w c_ik + Σ_j w_j (P if y_ij = k else (1 − P)/(K − 1)) ) / ( w + Σ_j w_j ),   j over those who voted on i
+        p_ik = ( w c_ik + Σ_j w_j (P if y_ij = k else (1 − P)/(K − 1)) ) / ( w + Σ_j w_j ),   j over the votes on i
 
     P is how often a vote agrees with the consensus on items with several votes.  H. Goh, U. Tkachenko, J. Mueller:
     CROWDLAB.  2022.  Shapes: [items, sources] with NaN for silence, [items, classes], [items], -, [sources].

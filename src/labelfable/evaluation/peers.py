@@ -1,7 +1,7 @@
 """What else a user could do with the same votes and features: comparators behind the contract of our own models.
 
-Those here need scikit-learn alone; `peer_packages.py` wraps other packages.  They are for benchmarks: none is registered
-among the models, and they take no known labels.
+Those here need scikit-learn alone; `peer_packages.py` wraps other packages.  They are for benchmarks: none is among
+the registered models, and they take no known labels.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Peer(NamedTuple):
     settings: dict[str, Any]
     package: str = ""
     """Its name as installed; empty: none beyond our own."""
-    imported: str = ""
-    """The name that it is imported under."""
+    imported: str = "sklearn.linear_model"
+    """What is imported before a fit, so that the fit's seconds are its own."""
 
 
 OURS, OTHERS = "labelfable.evaluation.peers", "labelfable.evaluation.peer_packages"
@@ -46,12 +46,12 @@ PEERS: dict[str, Peer] = {
     "MVLogistic": Peer(OURS, "VotesThenRegression", {}),
     "MVLogisticProduct": Peer(OURS, "VotesThenRegression", {"multiply": True}),
     "DSLogistic": Peer(OURS, "VotesThenRegression", {"labeller": "DawidSkene"}),
-    "snorkel": Peer(OTHERS, "SnorkelLabelModel", {}, "snorkel", "snorkel"),
-    "crowdkit:MV": Peer(OTHERS, "CrowdKit", {"method": "MajorityVote"}, "crowd-kit", "crowdkit"),
-    "crowdkit:DawidSkene": Peer(OTHERS, "CrowdKit", {"method": "DawidSkene"}, "crowd-kit", "crowdkit"),
-    "crowdkit:GLAD": Peer(OTHERS, "CrowdKit", {"method": "GLAD"}, "crowd-kit", "crowdkit"),
-    "crowdkit:MACE": Peer(OTHERS, "CrowdKit", {"method": "MACE"}, "crowd-kit", "crowdkit"),
-    "cleanlab:CROWDLAB": Peer(OTHERS, "Crowdlab", {}, "cleanlab", "cleanlab"),
+    "snorkel": Peer(OTHERS, "SnorkelLabelModel", {}, "snorkel", "snorkel.labeling.model"),
+    "crowdkit:MV": Peer(OTHERS, "CrowdKit", {"method": "MajorityVote"}, "crowd-kit", "crowdkit.aggregation"),
+    "crowdkit:DawidSkene": Peer(OTHERS, "CrowdKit", {"method": "DawidSkene"}, "crowd-kit", "crowdkit.aggregation"),
+    "crowdkit:GLAD": Peer(OTHERS, "CrowdKit", {"method": "GLAD"}, "crowd-kit", "crowdkit.aggregation"),
+    "crowdkit:MACE": Peer(OTHERS, "CrowdKit", {"method": "MACE"}, "crowd-kit", "crowdkit.aggregation"),
+    "cleanlab:CROWDLAB": Peer(OTHERS, "Crowdlab", {}, "cleanlab", "cleanlab.multiannotator"),
 }
 
 
@@ -60,8 +60,9 @@ def any_model(name: str) -> BaseLabelModel:
     peer = PEERS.get(canonical_name(name))
     if peer is None:
         return model_named(name)()
-    if peer.package and find_spec(peer.imported) is None:
+    if find_spec(peer.imported.split(".", maxsplit=1)[0]) is None:
         raise MissingExtraError(f"{peer.package} is not installed", hint=f"pip install 'labelfable[{EXTRA}]'")
+    importlib.import_module(peer.imported)
     model: BaseLabelModel = getattr(importlib.import_module(peer.module), peer.kind)(**peer.settings)
     return model
 

@@ -101,7 +101,9 @@ def code_digest() -> str:
 
 def versions() -> dict[str, str]:
     """What every cell depends on."""
-    return {"code": code_digest(), "python": platform.python_version()} | {name: metadata.version(name) for name in LIBRARIES}
+    return {"code": code_digest(), "python": platform.python_version()} | {
+        name: metadata.version(name) for name in LIBRARIES
+    }
 
 
 @cache

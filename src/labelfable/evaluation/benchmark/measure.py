@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from labelfable.datasets import Dataset
     from labelfable.models.protocol import BaseLabelModel
 
 
@@ -34,7 +35,11 @@ def measure_set(job: dict[str, Any]) -> dict[str, Any]:
     """A cell of the table."""
     from labelfable.datasets import load_dataset
 
-    data = load_dataset(job["path"])
+    return measure_data(load_dataset(job["path"]), job)
+
+
+def measure_data(data: Dataset, job: dict[str, Any]) -> dict[str, Any]:
+    """Fit the job's model and score it."""
     model = prepared(job["model"], job["settings"], job["seed"], job["threads"])
     if getattr(model, "needs_features", False) and data.features is None:
         raise CellSkippedError("needs features, and this set has none")
@@ -51,7 +56,8 @@ def prepared(name: str, settings: dict[str, Any], seed: int, n_threads: int) -> 
     model = any_model(name)
     known = model.get_params()
     own = {"random_state": seed, "n_jobs": n_threads}
-    return model.set_params(**settings, **{key: value for key, value in own.items() if key in known})
+    model.set_params(**settings, **{key: value for key, value in own.items() if key in known})
+    return model
 
 
 def timed_fit(model: BaseLabelModel, votes: Any, features: Any) -> tuple[dict[str, float], NDArray[np.floating]]:

@@ -36,7 +36,9 @@ def renew(page: Path, program: str, text: str) -> None:
         raise FileError("cannot read this page", where=str(page), hint=f"The system says: {error.strerror}") from error
     _, end, after = rest.partition(END)
     if not mark or not end:
-        raise FileError(f"this page has no part for {program}", where=str(page), hint=f"Add the lines {begin} and {END}")
+        raise FileError(
+            f"this page has no part for {program}", where=str(page), hint=f"Add the lines {begin} and {END}"
+        )
     with replace_file(page) as temporary:
         temporary.write_text(f"{before}{begin}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
@@ -101,8 +103,8 @@ def _preamble(document: dict[str, Any]) -> str:
     seeds = len(document["seeds"])
     beside = "; ".join(f"for {score} {publication.source}" for score, publication in PUBLICATIONS.items())
     return (
-        f"{how_made(document['made'])} Ties: {document['ties']}; {seeds} seed{'s' if seeds > 1 else ''}, means, ± spread "
-        f"where it is 0.1 or more. Ours / published: {beside}. A dash: no answer, see below."
+        f"{how_made(document['made'])} Ties: {document['ties']}; {seeds} seed{'s' if seeds > 1 else ''}, means, ±"
+        f" spread where it is 0.1 or more. Ours / published: {beside}. A dash: no answer, see below."
     )
 
 

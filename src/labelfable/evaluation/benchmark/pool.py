@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from labelfable.evaluation.benchmark.cells import Cell, CellStore
 
+GIVEN_UP = "given up after"
 POLL_SECONDS = 1.0  # how often time limits are looked at
 
-# The function that measures a cell of each kind: job -> what was found, in JSON values.  Each is imported where it runs.
+# What measures a cell of each kind: job -> what was found, in JSON values.  Each is imported where it runs.
 WORK = {
     "table": ("labelfable.evaluation.benchmark.measure", "measure_set"),
     "size": ("labelfable.evaluation.benchmark.size", "measure_size"),
@@ -77,7 +78,8 @@ def run_cells(
     """Measure what is missing, `n_jobs` at a time; give back what was found for every cell, in their order.
 
     A cell that fails, or takes more than `limit` seconds, is recorded with its error and not tried again, unless
-    `retry`.  Where the store cannot be written to, the run ends with that error; what is finished is kept.
+    `retry`.  What takes too long once is not begun with another seed.  Where the store cannot be written to, the run
+    ends with that error; what is finished is kept.
     """
     found = {cell.key: store.read(cell) for cell in cells}
     missing = [cell for cell in cells if _is_open(found[cell.key], retry=retry)]
@@ -90,8 +92,11 @@ def run_cells(
             for each in _finished(running, limit):
                 running.remove(each)
                 answer = _answer(each, limit)
-                found[each.cell.key] = answer
-                store.write(each.cell, answer)
+                alike = [cell for cell in waiting if cell.group == each.cell.group] if _is_late(answer) else []
+                waiting = [cell for cell in waiting if cell not in alike]
+                for cell in (each.cell, *alike):
+                    found[cell.key] = answer
+                    store.write(cell, answer)
                 if on_done is not None:
                     left = [*waiting, *(other.cell for other in running)]
                     seconds = estimate(left, cells, found, n_jobs)
@@ -121,6 +126,10 @@ def _is_open(found: dict[str, Any] | None, *, retry: bool) -> bool:
     return found is None or (retry and found["status"] == "failed")
 
 
+def _is_late(found: dict[str, Any]) -> bool:
+    return str(found["reason"]).startswith(GIVEN_UP)
+
+
 def _context() -> ForkServerContext | SpawnContext:
     """Processes that start with no threads and no open files of this one's."""
     if sys.platform == "win32":
@@ -133,7 +142,7 @@ def _context() -> ForkServerContext | SpawnContext:
 def _start(context: ForkServerContext | SpawnContext, cell: Cell) -> Running:
     """Set a process to work on a cell."""
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(theirs, cell.kind, cell.job | cell.where))
+    process = context.Process(target=_work, args=(theirs, *WORK[cell.kind], cell.job | cell.where))
     process.start()
     theirs.close()  # so that its end is seen here when the process is gone
     return Running(cell, process, ours, time.monotonic())
@@ -161,7 +170,7 @@ def _answer(each: Running, limit: float) -> dict[str, Any]:
     elif wall >= limit:
         each.process.kill()
         each.process.join()
-        answer = {"status": "failed", "reason": f"given up after {limit:g} seconds"}
+        answer = {"status": "failed", "reason": f"{GIVEN_UP} {limit:g} seconds"}
     else:
         each.process.join()
         code = each.process.exitcode or 0
@@ -171,10 +180,9 @@ def _answer(each: Running, limit: float) -> dict[str, Any]:
     return answer | {"wall": wall, "commit": commit()}
 
 
-def _work(answer: Connection, kind: str, job: dict[str, Any]) -> None:
+def _work(answer: Connection, module: str, function: str, job: dict[str, Any]) -> None:
     """In a process of its own: measure, and send what was found."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    module, function = WORK[kind]
     try:
         found = {"status": "ok", "reason": ""} | getattr(importlib.import_module(module), function)(job)
     except (CellSkippedError, MissingExtraError) as error:

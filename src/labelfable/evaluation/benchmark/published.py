@@ -71,7 +71,10 @@ REPLICATION = Publication(
 )
 
 PUBLICATIONS = {publication.score: publication for publication in (PAPER, REPLICATION)}
-SAME_METHOD = {"MeTaL": "snorkel"}  # snorkel's LabelModel is a MeTaL: its published figure stands beside ours too
+SAME_METHOD = {
+    "MeTaL": "snorkel",
+    "FABLE:inference=published": "FABLE",
+}  # published figures that belong beside ours too
 
 
 def published_figure(score: str, name: str, model: str) -> float | None:
