@@ -1,4 +1,5 @@
 import importlib.util
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,9 +21,13 @@ HERE = [name for name, peer in PEERS.items() if importlib.util.find_spec(peer.im
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_every_comparator_keeps_the_contract(name):
+def test_every_comparator_keeps_the_contract(name, monkeypatch):
     if name not in HERE:
         pytest.skip(f"{PEERS[name].package} is not installed; it is part of the extra `peers`")
+    if name == "crowdkit:MACE":  # its ten restarts take seven seconds on any votes
+        from crowdkit import aggregation
+
+        monkeypatch.setattr(aggregation, "MACE", partial(aggregation.MACE, n_restarts=1, n_iter=5))
     model = any_model(name)
     answer = model.fit(VOTES, features=FEATURES).predict_proba(VOTES, features=FEATURES)
     assert answer.shape == (150, 3)
@@ -68,7 +73,9 @@ def test_rows_of_length_one_are_taken_as_they_are():
     units = FEATURES / np.linalg.norm(FEATURES, axis=1, keepdims=True)
     votes = TRUTH[:, None]  # one source that is right, so labels are hard
     expected = LogisticRegression(C=10, max_iter=1000).fit(units, TRUTH).predict_proba(units)
-    assert_close(VotesThenRegression().fit(votes, features=units).predict_proba(votes, features=units), expected, "sweeps")
+    assert_close(
+        VotesThenRegression().fit(votes, features=units).predict_proba(votes, features=units), expected, "sweeps"
+    )
 
 
 @pytest.mark.parametrize(("labeller", "kind"), [("MajorityVote", MajorityVote), ("DawidSkene", DawidSkene)])
@@ -144,7 +151,9 @@ def test_crowdlabs_mean_is_a_mean_over_those_who_voted():
 
 
 def test_crowdlab_says_where_it_does_not_apply():
-    with pytest.raises(ModelError, match="CROWDLAB does not apply to these votes: labels_multiannotator must have more"):
+    with pytest.raises(
+        ModelError, match="CROWDLAB does not apply to these votes: labels_multiannotator must have more"
+    ):
         Crowdlab().fit(VOTES[:, :1], features=FEATURES)
 
 
@@ -152,9 +161,9 @@ def test_other_packages_see_the_votes_of_any_table():
     from scipy.sparse import csr_array
 
     assert (vote_matrix(read_votes(VOTES)) == VOTES).all()
-    sparse = csr_array(np.where(VOTES >= 0, VOTES + 1, 0))
-    table = read_votes(sparse)
-    assert (vote_matrix(table)[COVERED] >= 0).sum() == (VOTES >= 0).sum()
+    item, source = np.nonzero(VOTES >= 0)
+    sparse = csr_array((VOTES[item, source], (item, source)), shape=VOTES.shape)
+    assert (vote_matrix(read_votes(sparse)) == VOTES).all()
     soft = np.full((4, 2, 3), 1 / 3)
     with pytest.raises(ModelError, match="one class each"):
         vote_matrix(read_votes(soft))

@@ -69,6 +69,9 @@ def bench_size(
     models: Models = None,
     sizes: Annotated[str | None, typer.Option(help="Numbers of items with commas between.")] = None,
     repetitions: Annotated[int, typer.Option(help="Draws of the data at each size.")] = 100,
+    published_up_to: Annotated[
+        int, typer.Option(help="Most items for the published rules, whose memory grows with the square of the items.")
+    ] = 5000,
     out: Out = Path("build/bench"),
     jobs: Jobs = 0,
     limit: Limit = 600,
@@ -84,7 +87,7 @@ def bench_size(
     chosen = size.MODELS if models is None else model_specs(models)
     numbers = size.SIZES if sizes is None else whole_numbers(sizes, "--sizes")
     options = RunOptions(out, jobs, limit, retry, docs)
-    _show(lambda options: run_size(chosen, numbers, repetitions, options), options, as_json=as_json)
+    _show(lambda options: run_size(chosen, numbers, repetitions, options, published_up_to), options, as_json=as_json)
 
 
 @app.command(epilog="Example: `labelfable bench-gain --sets 50 --out build/bench`")

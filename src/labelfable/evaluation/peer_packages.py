@@ -5,6 +5,7 @@ Each answers for the items that it was fitted to; where a package cannot label i
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -122,7 +123,9 @@ class CrowdKit(FittedItemsModel):
         item, source = np.nonzero(votes >= 0)
         answers = frame_from({"task": item, "worker": source, "label": votes[item, source]}, "pandas")
         seeded = {"random_state": seed_of(self.random_state)} if self.method == "MACE" else {}
-        found = getattr(aggregation, self.method)(**seeded).fit_predict_proba(answers)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # how it calls pandas is not our user's concern
+            found = getattr(aggregation, self.method)(**seeded).fit_predict_proba(answers)
         probabilities = np.full((table.n_items, table.n_classes), 1 / table.n_classes)
         probabilities[found.index.to_numpy()] = 0
         columns = found.columns.to_numpy().astype(np.int64)

@@ -75,9 +75,16 @@ def run_table(
     return _written("benchmark", document, pages.table_text(document), drawn, options)
 
 
-def run_size(models: Sequence[ModelSpec], sizes: Sequence[int], n_repetitions: int, options: RunOptions) -> Outcome:
+def run_size(
+    models: Sequence[ModelSpec],
+    sizes: Sequence[int],
+    n_repetitions: int,
+    options: RunOptions,
+    published_up_to: int = size.LARGEST_PUBLISHED,
+) -> Outcome:
     """Figure "dataset size": accuracy against the number of items."""
-    cells = size.plan(models, sizes, _positive(n_repetitions, "repetitions"), n_threads=options.threads)
+    n_repetitions, n_threads = _positive(n_repetitions, "repetitions"), options.threads
+    cells = size.plan(models, sizes, n_repetitions, n_threads=n_threads, published_up_to=published_up_to)
     document = size.summarise(cells, _run(cells, options))
     drawn = [lambda: size.draw(document, options.out)]
     return _written("dataset_size", document, size.text(document), drawn, options)
