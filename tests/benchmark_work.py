@@ -32,12 +32,24 @@ def die(job):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def square(job):
+    return {"value": job["number"] ** 2}
+
+
+def break_down(job):
+    return {"value": job["no such thing"]}
+
+
+def leave(job):
+    os._exit(3)
+
+
 WAYS = {
-    "well": lambda job: {"value": job["number"] ** 2},
+    "well": square,
     "refuse": refuse,
     "lack": lack,
-    "break": lambda job: [][1],
+    "break": break_down,
     "die": die,
-    "leave": lambda job: os._exit(3),
+    "leave": leave,
     "sleep": sleep,
 }

@@ -133,6 +133,17 @@ def test_gold_may_be_a_column_and_may_be_absent(tmp_path):
     assert load_table(tmp_path / "votes.parquet", name="mine").gold.tolist() == [-1, -1]
 
 
+def test_a_folder_may_hold_its_votes_as_npz(tmp_path):
+    (tmp_path / "small").mkdir()
+    data = load_dataset(pack(tmp_path / "small" / "votes.npz").parent)
+    assert (data.name, data.texts, data.class_names) == ("small", TEXTS, ["no", "yes"])
+    assert [file.removeprefix(f"{tmp_path}/small/") for file in data.provenance["files"]] == [
+        "votes.npz",
+        "votes.json",
+        "votes.texts.jsonl.gz",
+    ]
+
+
 def test_all_data_sets_of_a_folder_are_found_by_name(tmp_path):
     pack(tmp_path / "packed.npz")
     wrench_files.write(tmp_path / "mail", wrench_files.entries())

@@ -45,6 +45,21 @@ def test_two_classes_are_scored_by_f1_and_classes_without_names_are_counted(tmp_
     assert (data.class_names, data.metric, data.gold.tolist()) == ([0, 1], "f1", [-1, -1])
 
 
+def test_exemplars_may_be_left_out(tmp_path):
+    folder = files.write(tmp_path / "mail", files.entries())
+    (folder / "labeled_ids.json").write_text(json.dumps({"labeled_ids": [], "lf_exemplar_ids": ["38", "39"]}))
+    assert load_wrench(folder).n_items == files.N_ITEMS
+    data = load_wrench(folder, exemplars=False)
+    np.testing.assert_array_equal(data.votes.votes, np.delete(files.VOTES, [38, 39], axis=0))
+    assert (np.bincount(data.split).tolist(), data.provenance["exemplars"]) == ([38, 6, 9], False)
+    (folder / "labeled_ids.json").write_text(json.dumps({"lf_exemplar_ids": ["40"]}))
+    with pytest.raises(FileError, match=r"no item '40', an exemplar.*train\.json"):
+        load_wrench(folder, exemplars=False)
+    (folder / "labeled_ids.json").write_text("[]")
+    with pytest.raises(FileError, match="lists no exemplars"):
+        load_wrench(folder, exemplars=False)
+
+
 def broken(change):
     content = files.entries(features=True)
     change(content["valid"])

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from labelfable import read_votes
 from labelfable.errors import InputError
@@ -47,6 +48,14 @@ def test_units_of_features_do_not_matter_and_constant_ones_say_nothing():
     assert (constant.verdict, constant.p_value) == ("no", 1.0)
 
 
+def test_items_without_features_are_left_out():
+    holes = np.where(np.arange(600)[:, None] % 3 == 0, np.nan, NOISE)
+    told = advise(read_votes(VOTES), holes)
+    assert told.n_compared == ((VOTES >= 0).any(axis=1) & (np.arange(600) % 3 > 0)).sum()
+    sparse = advise(read_votes(VOTES), csr_array(NOISE))
+    assert_close(sparse.raw_correlation, advise(read_votes(VOTES), NOISE).raw_correlation)
+
+
 def test_indicators_are_one_column_a_source_and_label():
     table = read_votes([[0, 1], [1, -1], [-1, -1]])
     assert vote_indicators(table).tolist() == [[1, 0, 1], [0, 1, 0], [0, 0, 0]]
@@ -62,9 +71,8 @@ def test_large_tables_are_sampled():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (NOISE[:5], "features have shape (5, 5)"),
-        (np.where(np.arange(600)[:, None] == 3, np.nan, NOISE), "a feature is no finite number (row 3)"),
-        ([["x"]] * 600, "the features are not numbers"),
+        (NOISE[:5], "600"),
+        ([["x"]] * 600, "numbers"),
     ],
 )
 def test_features_that_cannot_be_compared_are_refused(features, message):
@@ -74,5 +82,5 @@ def test_features_that_cannot_be_compared_are_refused(features, message):
 
 
 def test_votes_that_say_nothing_are_refused():
-    with pytest.raises(InputError, match="3 items have a vote"):
+    with pytest.raises(InputError, match="3 items have a vote and features"):
         advise(read_votes([[0]] * 3 + [[-1]] * 9, classes=2), np.ones(12))

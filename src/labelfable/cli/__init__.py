@@ -1,6 +1,6 @@
 """The command line.  Nothing here is imported by `import labelfable`."""
 
-from labelfable.cli.bench import app  # with the commands of both files
-from labelfable.cli.commands import main
+from labelfable.cli import bench, datasets  # their commands join the app
+from labelfable.cli.commands import app, main
 
-__all__ = ["app", "main"]
+__all__ = ["app", "bench", "datasets", "main"]

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from labelfable.evaluation.benchmark import Outcome, Progress, RunOptions
 
-__all__ = ["app"]
-
+LINE_SECONDS = 20.0  # between lines of progress in a log
 Models = Annotated[
     str | None,
     typer.Option(
@@ -95,6 +94,9 @@ def bench_gain(
     *,
     sets: Annotated[int, typer.Option(help="Synthetic sets.")] = 50,
     items: Annotated[int, typer.Option(help="Items of each.")] = 5000,
+    model: Annotated[
+        str, typer.Option(help="The model whose gain over EBCC is measured, with settings after colons.")
+    ] = "fable",
     out: Out = Path("build/bench"),
     jobs: Jobs = 0,
     limit: Limit = 600,
@@ -106,7 +108,8 @@ def bench_gain(
     from labelfable.evaluation.benchmark.experiments import RunOptions, run_gain
 
     options = RunOptions(out, jobs, limit, retry, docs)
-    _show(lambda options: run_gain(sets, items, options), options, as_json=as_json)
+    (chosen,) = model_specs(model)
+    _show(lambda options: run_gain(sets, items, options, chosen), options, as_json=as_json)
 
 
 @app.command(epilog="Example: `labelfable advise votes.csv --features features.parquet`")
@@ -149,11 +152,16 @@ def _show(run: Callable[[RunOptions], Outcome], options: RunOptions, *, as_json:
     """Run with progress, then print the tables and where things went."""
     from dataclasses import replace
 
-    with terminal.progress("Measuring") as report:
-        began = time.monotonic()
+    with terminal.bars(in_bytes=False) as bar:
+        last = time.monotonic()
 
         def on_done(progress: Progress) -> None:
-            report(progress.done, progress.total, f"{progress.last}; {_left(progress, time.monotonic() - began)}")
+            nonlocal last
+            if bar is not None:
+                bar("Measuring", progress.done, progress.total)
+            elif time.monotonic() - last > LINE_SECONDS:
+                last = time.monotonic()
+                typer.echo(f"{progress.done:,} of {progress.total:,} measured{_left(progress)}", err=True)
 
         outcome = run(replace(options, on_done=on_done))
     for note in outcome.notes:
@@ -166,9 +174,9 @@ def _show(run: Callable[[RunOptions], Outcome], options: RunOptions, *, as_json:
         typer.echo(f"written: {path}")
 
 
-def _left(progress: Progress, spent: float) -> str:
+def _left(progress: Progress) -> str:
     """What is known of the time that is left."""
     if progress.seconds_left is None:
-        return f"{spent:.0f} s so far"
+        return ""
     minutes, seconds = divmod(round(progress.seconds_left), 60)
-    return f"about {minutes} min {seconds} s left"
+    return f", about {minutes} min {seconds} s left"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 import warnings
 from collections import Counter
 from contextlib import contextmanager, nullcontext
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from labelfable.evaluation import Comparison
 
 PIPE_WIDTH = 200  # columns of a table that goes into a file or to another program
-LINE_SECONDS = 20.0  # between lines of progress in a log
 WIDE = 120  # columns that a table of verdicts needs to have a score and its difference on one line
 TONES = {"good": "green", "bad": "red", "": "dim"}
 
@@ -41,27 +39,25 @@ def busy(text: str) -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def progress(text: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on standard error, to be told (done, total, words); where no person looks, a line now and then."""
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+def bars(*, in_bytes: bool) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """For who is told (name, how many are done, of how many): bars on standard error; None where nobody looks."""
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
     if not console.is_terminal:
-        last = time.monotonic()
-
-        def line(done: int, total: int, words: str) -> None:
-            nonlocal last
-            if time.monotonic() - last > LINE_SECONDS:
-                last = time.monotonic()
-                console.print(f"{text}: {done:,} of {total:,}, {words}")
-
-        yield line
+        yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    counter = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        tasks: dict[str, Any] = {}
 
-    with Progress(
-        TextColumn(text), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), console=console
-    ) as bar:
-        task = bar.add_task("")
-        yield lambda done, total, words: bar.update(task, completed=done, total=total, description=words)
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = shown.add_task(name, total=total)
+            shown.update(tasks[name], completed=done, total=total)
+
+        yield report
 
 
 @contextmanager

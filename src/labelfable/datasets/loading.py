@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TABLES = (".parquet", ".pq", ".csv", ".tsv")
+SOLE = "votes"  # what the file with the votes is called where a data set has a folder of its own
 ENDS = {
     "gold": (*TABLES, ".npy"),
     "features": (*TABLES, ".npy"),
@@ -30,23 +31,24 @@ def load_dataset(path: str | Path) -> Dataset:
     """Read a data set of any form.
 
     - A folder in WRENCH format: see `load_wrench`.
-    - An .npz file with the array votes, and gold, features and split where known: see `load_npz`.
+    - NAME.npz with the array votes, and gold, features and split where known: see `load_npz`.
     - A table of votes, wide or long: NAME.parquet, .csv or .tsv, beside it NAME.gold.*, NAME.features.* and
-      NAME.texts.* where known; or a folder NAME with votes.*, gold.*, features.* and texts.* in it.  See `load_table`.
+      NAME.texts.* where known: see `load_table`.
+    - A folder NAME with votes.npz, or with votes.parquet, gold.parquet and so on, in it.
     """
     path = Path(path)
-    form = _form(path)
-    if form == "npz":
-        return load_npz(path)
-    if form == "wrench":
-        return load_wrench(path)
-    votes = _votes_in(path) if path.is_dir() else path
-    if form == "table" and votes is not None:
-        others: dict[str, Any] = {word: _beside(votes, word) for word in ENDS}
-        return load_table(votes, name=path.resolve().name if path.is_dir() else path.stem, **others)
     if not path.exists():
         raise FileError("no such file or folder", where=str(path))
-    raise FileError("this is no data set", where=str(path), hint=f"Expected {FORMS}")
+    if _is_wrench(path):
+        return load_wrench(path)
+    votes = _votes_of(path)
+    if votes is None:
+        raise FileError("this is no data set", where=str(path), hint=f"Expected {FORMS}")
+    name = path.resolve().name if path.is_dir() else path.stem
+    if votes.suffix == ".npz":
+        return load_npz(votes, name=name)
+    others: dict[str, Any] = {word: _beside(votes, word) for word in ENDS}
+    return load_table(votes, name=name, **others)
 
 
 def find_datasets(folder: str | Path) -> dict[str, Path]:
@@ -57,11 +59,13 @@ def find_datasets(folder: str | Path) -> dict[str, Path]:
     folder = Path(folder)
     if not folder.is_dir():
         raise FileError("this is a file" if folder.exists() else "no such folder", where=str(folder))
-    if _form(folder):
+    if _is_wrench(folder) or _votes_of(folder):
         return {folder.resolve().name: folder}
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or not _form(path) or (path.suffix in TABLES and _beside(path, "gold") is None):
+        votes = _votes_of(path)
+        lacks_gold = votes == path and path.suffix in TABLES and _beside(path, "gold") is None
+        if path.name.startswith(".") or lacks_gold or not (votes or _is_wrench(path)):
             continue
         name = path.name if path.is_dir() else path.stem
         if name in found:
@@ -74,11 +78,11 @@ def find_datasets(folder: str | Path) -> dict[str, Path]:
     return found
 
 
-def load_npz(path: str | Path) -> Dataset:
+def load_npz(path: str | Path, *, name: str | None = None) -> Dataset:
     """Arrays votes [items, sources] (−1 = abstain), and gold, features, split where known, out of an .npz file.
 
-    NAME.json beside it may hold "classes" and "lfs" (names of classes and sources) and provenance; NAME.texts.jsonl.gz
-    the texts.
+    NAME.json beside it may hold "classes" and "lfs" (names of classes and sources), "licence", "sources" and "notes";
+    NAME.texts.jsonl.gz the texts.
     """
     path = Path(path)
     with opened_npz(path) as stored:
@@ -101,13 +105,13 @@ def load_npz(path: str | Path) -> Dataset:
         )
     features, texts = arrays.get("features"), _beside(path, "texts")
     return Dataset(
-        name=path.stem,
+        name=name or path.stem,
         votes=table_of(votes, classes, [source["name"] for source in facts.get("lfs", ())] or None),
         gold=gold,
         features=None if features is None else checked_features(features, len(votes), str(path)),
         texts=None if texts is None else read_texts(texts),
         split=_split(arrays.get("split"), path),
-        provenance={"format": "npz", "files": [str(path)]}
+        provenance={"format": "npz", "files": [str(file) for file in (path, beside, texts) if file and file.exists()]}
         | {key: facts[key] for key in ("licence", "sources", "notes") if key in facts},
     )
 
@@ -138,28 +142,23 @@ def load_table(
     )
 
 
-def _form(path: Path) -> str:
-    """What a path looks like from outside, or nothing."""
+def _is_wrench(path: Path) -> bool:
+    return any((path / f"{split}.json").is_file() for split in SPLITS)
+
+
+def _votes_of(path: Path) -> Path | None:
+    """The file with the votes of a data set: the path itself, or one in the folder; None where there is none."""
+    ends = (*TABLES, ".npz")
     if path.is_dir():
-        if any((path / f"{split}.json").is_file() for split in SPLITS):
-            return "wrench"
-        return "table" if _votes_in(path) is not None else ""
-    if not path.is_file():
-        return ""
-    if path.suffix == ".npz":
-        return "npz"
-    return "table" if path.suffix in TABLES and path.stem.rpartition(".")[2] not in ENDS else ""
-
-
-def _votes_in(folder: Path) -> Path | None:
-    """The table of votes in a folder."""
-    return next((folder / f"votes{end}" for end in TABLES if (folder / f"votes{end}").is_file()), None)
+        return next((path / f"{SOLE}{end}" for end in ends if (path / f"{SOLE}{end}").is_file()), None)
+    belongs_to_other = path.stem.rpartition(".")[2] in ENDS
+    return path if path.suffix in ends and path.is_file() and not belongs_to_other else None
 
 
 def _beside(votes: Path, word: str) -> Path | None:
     """The file with gold, features or texts that belongs to a file of votes."""
-    start = word if votes.stem == "votes" else f"{votes.stem}.{word}"
-    found = (votes.with_name(start + end) for end in ENDS[word])
+    starts = (f"{votes.stem}.{word}", *([word] if votes.stem == SOLE else []))
+    found = (votes.with_name(start + end) for start in starts for end in ENDS[word])
     return next((path for path in found if path.is_file()), None)
 
 

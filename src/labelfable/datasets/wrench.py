@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LABELS = "label.json"
+LABELED = "labeled_ids.json"
 
 
-def load_wrench(folder: str | Path, *, splits: Sequence[str] = SPLITS) -> Dataset:
+def load_wrench(folder: str | Path, *, splits: Sequence[str] = SPLITS, exemplars: bool = True) -> Dataset:
     """The splits of a folder in WRENCH format that exist among `splits`, one after the other.
 
-    Features are read as float32.  Without a label.json the classes are 0 … the largest label or vote.
+    Features are read as float32.  Without a label.json the classes are 0 … the largest label or vote.  Some sets tell
+    in labeled_ids.json which items of train are exemplars, there to show what a source is about; `exemplars=False`
+    leaves them out (in TREC they repeat other items).
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -49,7 +52,7 @@ def load_wrench(folder: str | Path, *, splits: Sequence[str] = SPLITS) -> Datase
         )
     rows = _Rows()
     for path in found:
-        rows.read(path)
+        rows.read(path, set() if exemplars or path.stem != SPLITS[0] else _exemplars(folder / LABELED))
     names: list[Any] = _class_names(folder / LABELS) or list(range(rows.n_labels))
     rows.refuse_labels_outside(names)
     return Dataset(
@@ -59,7 +62,11 @@ def load_wrench(folder: str | Path, *, splits: Sequence[str] = SPLITS) -> Datase
         features=rows.features(),
         texts=rows.texts or None,
         split=np.repeat([SPLITS.index(path.stem) for path in found], rows.sizes).astype(np.int8),
-        provenance={"format": "WRENCH", "files": [str(path) for path in found]},
+        provenance={
+            "format": "WRENCH",
+            "files": [str(path) for path in (*found, folder / LABELS, folder / LABELED) if path.exists()],
+            "exemplars": exemplars,
+        },
     )
 
 
@@ -78,13 +85,15 @@ class _Rows:
     n_sources: int = 0
     n_columns: int = 0
 
-    def read(self, path: Path) -> None:
-        """Append the items of a file."""
+    def read(self, path: Path, left_out: set[str]) -> None:
+        """Append the items of a file but for some."""
         before, seen = len(self.items), set()
         for name, entry in json_entries(path):
             if name in seen:
                 raise FileError(f"item {name!r} is there twice", where=str(path))
             seen.add(name)
+            if name in left_out:
+                continue
             self.items.append((path, name))
             try:
                 self._append(entry)
@@ -97,6 +106,8 @@ class _Rows:
                     where=f"{path}, item {name!r}",
                     hint=f'Expected {{"label": …, "weak_labels": […], "data": …}}: {said}',
                 ) from error
+        if left_out - seen:
+            raise FileError(f"there is no item {min(left_out - seen)!r}, an exemplar in {LABELED}", where=str(path))
         if len(self.items) == before:
             raise FileError("this file holds no item", where=str(path))
         self.sizes.append(len(self.items) - before)
@@ -170,3 +181,14 @@ def _class_names(path: Path) -> list[str] | None:
             "this file does not name the classes", where=str(path), hint='Expected {"0": "name", "1": "name", …}'
         )
     return [str(content[str(number)]) for number in range(len(numbers))]
+
+
+def _exemplars(path: Path) -> set[str]:
+    """Ids of the items of train that are exemplars of sources."""
+    content = read_json(path)
+    listed = content.get("lf_exemplar_ids") if isinstance(content, dict) else None
+    if not isinstance(listed, list):
+        raise FileError(
+            "this file lists no exemplars", where=str(path), hint='Expected {"lf_exemplar_ids": ["id", …], …}'
+        )
+    return {str(name) for name in listed}

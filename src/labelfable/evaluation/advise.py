@@ -13,8 +13,9 @@ import numpy as np
 
 from labelfable.errors import InputError
 from labelfable.evaluation.correlation import LEAST_ITEMS, dependence
-from labelfable.evaluation.peers import feature_matrix
+from labelfable.evaluation.peers import dense_numbers
 from labelfable.models.class_prior import vote_totals
+from labelfable.votes.features import read_features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,7 @@ class Advice:
 
     n_items: int
     n_compared: int
-    """Covered items among which votes and features were compared."""
+    """Items with votes and features among which the two were compared."""
     correlation: float
     """Distance correlation of features and votes, chance taken off: 0 none, 1 complete."""
     raw_correlation: float
@@ -55,14 +56,15 @@ class Advice:
 
 def advise(table: VoteTable, features: Any, *, seed: int = 0) -> Advice:
     """Compare votes and features on a sample of the covered items."""
-    matrix = feature_matrix(features, table.n_items)
-    covered = np.flatnonzero(table.covered)
+    given = read_features(features, table.n_items)
+    covered = np.flatnonzero(table.covered & ~given.missing)
     if len(covered) < LEAST_ITEMS:
-        hint = f"At least {LEAST_ITEMS} items with a vote are needed"
-        raise InputError(f"{len(covered)} items have a vote: too few to compare with features", hint=hint)
+        hint = f"At least {LEAST_ITEMS} are needed"
+        raise InputError(f"{len(covered)} items have a vote and features: too few to compare", hint=hint)
     generator = np.random.default_rng(seed)
     sample = np.sort(generator.choice(covered, min(N_SAMPLED, len(covered)), replace=False))
-    found = dependence(standardised(matrix[sample]), vote_indicators(table.rows(sample)))
+    numbers = standardised(dense_numbers(given.numbers[sample]))
+    found = dependence(numbers, vote_indicators(table.rows(sample)))
     corrected = float(np.sqrt(max(found.unbiased, 0.0)))
     verdict = _verdict(corrected, found.p_value)
     votes = table.votes_per_item

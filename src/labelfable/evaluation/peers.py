@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from labelfable.errors import InputError, MissingExtraError, ModelError
 from labelfable.models.protocol import Answer, BaseLabelModel, Course
 from labelfable.models.registry import MODELS, model_named
+from labelfable.votes.features import read_features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,7 +113,7 @@ class PeerModel(BaseLabelModel):
             if self.needs_features:
                 raise ModelError(f"{type(self).__name__} needs features")
             return np.empty((table.n_items, 0))
-        return feature_matrix(features, table.n_items)
+        return _feature_matrix(features, table.n_items)
 
     def _labels_of(self, table: VoteTable, features: NDArray[np.floating]) -> NDArray[np.floating]:
         """Fit, and give the probabilities of the same items, [items, classes]."""
@@ -207,19 +208,18 @@ class SoftRegression:
         return answer
 
 
-def feature_matrix(features: Any, n_items: int) -> NDArray[np.float64]:
+def _feature_matrix(features: Any, n_items: int) -> NDArray[np.float64]:
     """Finite numbers, [items, columns]."""
-    try:
-        matrix = np.asarray(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("the features are not numbers", hint="Give an array [items, columns]") from error
-    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
-    if matrix.ndim != 2 or len(matrix) != n_items:  # noqa: PLR2004 (items, columns)
-        raise InputError(f"features have shape {matrix.shape}, there are {n_items} items")
-    if not np.isfinite(matrix).all():
-        row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
-        raise InputError("a feature is no finite number", where=f"row {row}", hint="Fill it in, or leave the item out")
-    return matrix
+    found = read_features(features, n_items)
+    if found.missing.any():
+        item = f"item {int(found.missing.argmax())}"
+        raise InputError("a comparator needs the features of every item", where=item, hint="Fill them in")
+    return dense_numbers(found.numbers)
+
+
+def dense_numbers(numbers: Any) -> NDArray[np.float64]:
+    """Dense or sparse numbers as a dense matrix."""
+    return np.asarray(numbers.toarray() if hasattr(numbers, "toarray") else numbers, dtype=np.float64)
 
 
 def _same_length(features: NDArray[np.floating]) -> bool:

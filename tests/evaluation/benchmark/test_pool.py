@@ -51,8 +51,8 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path):
         "well": "ok",
     }
     assert found["refuse"]["reason"] == "these votes cannot be fitted. Try others"
-    assert found["break"]["reason"].startswith("IndexError: ")
-    assert "WAYS" in found["break"]["traceback"]
+    assert found["break"]["reason"].startswith("KeyError: ")
+    assert "break_down" in found["break"]["traceback"]
     assert "signal 9" in found["die"]["reason"]
     assert "status 3" in found["leave"]["reason"]
 

@@ -90,9 +90,9 @@ def run_size(
     return _written("dataset_size", document, size.text(document), drawn, options)
 
 
-def run_gain(n_sets: int, n_items: int, options: RunOptions) -> Outcome:
+def run_gain(n_sets: int, n_items: int, options: RunOptions, model: ModelSpec = gain.CHOSEN) -> Outcome:
     """Figure "when features help": gain of FABLE over EBCC against the correlation of features and votes."""
-    cells = gain.plan(_positive(n_sets, "sets"), _positive(n_items, "items"), n_threads=options.threads)
+    cells = gain.plan(_positive(n_sets, "sets"), _positive(n_items, "items"), model, n_threads=options.threads)
     document = gain.summarise(cells, _run(cells, options))
     drawn = [lambda: gain.draw(document, options.out)]
     return _written("feature_gain", document, gain.text(document), drawn, options)

@@ -15,7 +15,7 @@ from labelfable.evaluation.benchmark import plots
 from labelfable.evaluation.benchmark.cells import Cell, versions
 from labelfable.evaluation.benchmark.measure import measure_data, threads
 from labelfable.evaluation.benchmark.pages import how_made, markdown
-from labelfable.evaluation.benchmark.table import made
+from labelfable.evaluation.benchmark.table import ModelSpec, made
 from labelfable.evaluation.correlation import dependence
 
 if TYPE_CHECKING:
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 SETS = 50
 ITEMS = 5_000
 PAPER = {"text": 0.469, "introduction": 0.496}
-WITH_FEATURES, WITHOUT = "FABLE", "EBCC"
+CHOSEN, WITHOUT = ModelSpec("FABLE"), ModelSpec("EBCC")
 SURE = 0.05  # the p-value below which a correlation counts
 FEW = 3  # a line through fewer points says nothing
 
 
-def plan(n_sets: int, n_items: int, *, n_threads: int) -> list[Cell]:
+def plan(n_sets: int, n_items: int, model: ModelSpec, *, n_threads: int) -> list[Cell]:
     """A cell a set."""
     known = versions()
     return [
         Cell(
             "gain",
-            f"set{number}.{n_items}",
-            {"set": str(number), "n_items": n_items, "seed": number},
+            f"set{number}.{n_items}.{model.label}",
+            {"set": str(number), "n_items": n_items, "model": model.name, "settings": model.settings, "seed": number},
             known,
             {"threads": n_threads},
             str(n_items),
@@ -51,16 +51,18 @@ def measure_gain(job: dict[str, Any]) -> dict[str, Any]:
     from labelfable.datasets.synthetic import gaussian_classes
 
     data = gaussian_classes(job["n_items"], width="random", random_state=job["seed"])
-    scores = {name: measure_data(data, job | {"model": name, "settings": {}}) for name in (WITH_FEATURES, WITHOUT)}
+    ours = measure_data(data, job)
+    theirs = measure_data(data, job | {"model": WITHOUT.name, "settings": WITHOUT.settings})
     with threads(job["threads"]):
         found = dependence(standardised(np.asarray(data.features, dtype=np.float64)), vote_indicators(data.votes))
-    accuracies = {name: score["accuracy"] for name, score in scores.items()}
     return {
         "correlation": found.correlation,
-        "gain": 100 * (accuracies[WITH_FEATURES] - accuracies[WITHOUT]),
-        **{f"accuracy_{name}": value for name, value in accuracies.items()},
+        "gain": 100 * (ours["accuracy"] - theirs["accuracy"]),
+        "accuracy": ours["accuracy"],
+        "accuracy_without": theirs["accuracy"],
         "uncovered": float(np.mean(~data.votes.covered)),
-        "seconds": sum(score["seconds"] for score in scores.values()),
+        "seconds": ours["seconds"] + theirs["seconds"],
+        "notes": ours["notes"],
         "threads": job["threads"],
     }
 
@@ -81,6 +83,7 @@ def summarise(cells: Sequence[Cell], found: Sequence[dict[str, Any]]) -> dict[st
     return {
         "made": made([result for result in found if result]),
         "n_items": cells[0].job["n_items"],
+        "model": ModelSpec(cells[0].job["model"], cells[0].job["settings"]).label,
         "sets": len(good),
         "regression": line,
         "mean_gain": float(np.mean(points[:, 1])) if len(points) else None,
@@ -95,7 +98,7 @@ def text(document: dict[str, Any]) -> str:
     line, paper = document["regression"], document["paper"]
     drawn = (
         f"{how_made(document['made'])} {document['sets']} synthetic sets of {document['n_items']:,} items, each with"
-        f" its own ψ ~ Uniform(1, 3); gain: accuracy over all items of {WITH_FEATURES} less that of {WITHOUT}, in points."
+        f" its own ψ ~ Uniform(1, 3); gain: accuracy over all items of {document['model']} less that of {WITHOUT.label}, in points."
     )
     parts = [drawn]
     if line is None:
@@ -134,7 +137,7 @@ def draw(document: dict[str, Any], folder: Path) -> list[Path]:
             axes.legend(loc="best")
         axes.axhline(0, color="#999999", linewidth=0.8)
         axes.set_xlabel("distance correlation of features and votes")
-        axes.set_ylabel(f"accuracy of {WITH_FEATURES} − {WITHOUT}, points")
+        axes.set_ylabel(f"accuracy of {document['model']} − {WITHOUT.label}, points")
         title = f"{len(good)} synthetic sets of {document['n_items']:,} items"
         axes.set_title(title, loc="left", fontsize=8, color="#555555")
         return plots.save(figure, folder, "feature_gain")

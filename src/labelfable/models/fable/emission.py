@@ -12,6 +12,7 @@ votes' evidence is a power likelihood: it multiplies the votes' line of the boun
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,12 +67,20 @@ class Emission:
             return self._rates(prior, *update_rates(prior.concentration, prior.rate, counts, totals))
         return self._tables(prior, update_tables(prior.concentration, counts))
 
-    def stretched(self, prior: VotePrior, before: VoteFactor, after: VoteFactor, length: float) -> VoteFactor:
-        """The factor beyond an update."""
-        concentration = stretched_concentration(before.concentration, after.concentration, length)
-        if before.rate is None or after.rate is None:
+    def coordinates(self, factor: VoteFactor) -> Array:
+        """Logarithms of all concentrations and rates as one vector."""
+        xp = array_namespace(factor.concentration)
+        logs = xp.reshape(xp.log(factor.concentration), (-1,))
+        return logs if factor.rate is None else xp.concat((logs, xp.log(factor.rate)))
+
+    def at(self, prior: VotePrior, coordinates: Array, near: VoteFactor) -> VoteFactor:
+        """The factor at these coordinates, no farther from another than LONGEST_WAY."""
+        concentration, rate = near.concentration, near.rate
+        size = math.prod(concentration.shape)
+        concentration = near_logarithm(coordinates[:size], concentration)
+        if rate is None:
             return self._tables(prior, concentration)
-        return self._rates(prior, concentration, stretched_concentration(before.rate, after.rate, length))
+        return self._rates(prior, concentration, near_logarithm(coordinates[size:], rate))
 
     def _tables(self, prior: VotePrior, concentration: Array) -> VoteFactor:
         xp = array_namespace(concentration)
@@ -107,11 +116,11 @@ class Emission:
         return xp.permute_dims(table, (0, 2, 1))
 
 
-def stretched_concentration(before: Array, after: Array, length: float) -> Array:
-    """Positive numbers beyond an update, on the line of their logarithms.  Shape-preserving."""
-    xp = array_namespace(after)
-    way = xp.clip((length - 1) * (xp.log(after) - xp.log(before)), -LONGEST_WAY, LONGEST_WAY)
-    return after * xp.exp(way)
+def near_logarithm(logarithm: Array, near: Array) -> Array:
+    """Positive numbers with these logarithms, no farther from those of `near` than LONGEST_WAY.  [...]."""
+    xp = array_namespace(near)
+    way = xp.reshape(logarithm, near.shape) - xp.log(near)
+    return near * xp.exp(xp.clip(way, -LONGEST_WAY, LONGEST_WAY))
 
 
 def update_tables(prior: Array, counts: Array) -> Array:

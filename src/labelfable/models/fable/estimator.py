@@ -15,13 +15,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import engine_of
-from labelfable.inference.sweep import run_sweeps
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
 from labelfable.models.fable.factors import GlobalFactors
 from labelfable.models.fable.items import cut_items, rows_of
+from labelfable.models.fable.light import climb
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
 from labelfable.models.fable.published import PublishedFit, fit_published, predict_published
@@ -237,7 +237,7 @@ class FABLE(BaseLabelModel):
             sweeps = self._sweeps(self._heard(rows), known, n_subtypes)
             shards = cut_items(self._heard(rows), known, inside, start)
             stopping = Stopping(self.tol, self.max_iter, rows.n_items)
-            fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs), stopping, sweeps.stretched)
+            fit = climb(sweeps, shards, engine_of(self.n_jobs), stopping)
             fits.append((fit.history.totals[-1], fit, sweeps))
         _, best, self.sweeps_ = max(fits, key=lambda candidate: candidate[0])
         self.globals_ = best.global_

@@ -31,6 +31,8 @@ class ItemFactors:
 
     responsibilities: Array
     """ρ, [n, C]."""
+    process: Array
+    """m, mean of f, [n, C]."""
     poisson: Array
     """γ, [n, C]."""
     rate_shape: Array

@@ -62,14 +62,11 @@ def update_weights(gram: Array, potential: Array, *, is_point: bool) -> WeightFa
     return WeightFactor(mean, covariance, divergence)
 
 
-def stretched_weights(before: WeightFactor, after: WeightFactor, length: float) -> WeightFactor:
-    """The factor beyond an update: its mean on the line from one to the next, its covariance that of the update."""
-    xp = array_namespace(after.mean)
-    mean = before.mean + length * (after.mean - before.mean)
-    moved = 0.5 * float(
-        xp.sum(mean * mean) - xp.sum(after.mean * after.mean)
-    )  # all that the divergence sees of the mean
-    return WeightFactor(mean, after.covariance, after.divergence + moved)
+def moved_weights(weights: WeightFactor, mean: Array) -> WeightFactor:
+    """The same factor around another mean: all that the divergence sees of it is its square."""
+    xp = array_namespace(mean)
+    squares = float(xp.sum(mean * mean) - xp.sum(weights.mean * weights.mean))
+    return WeightFactor(mean, weights.covariance, weights.divergence + squares / 2)
 
 
 def expected_process(phi: Array, residual: Array, weights: WeightFactor, mean: Array) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ Both raise one bound, so the sweep climbs.  Prediction is the local step with th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,14 +29,14 @@ from labelfable.models.fable.augmentation import (
     update_tilt,
 )
 from labelfable.models.fable.bound import global_bound, items_bound
-from labelfable.models.fable.emission import Emission, VoteFactor, VotePrior, stretched_concentration
+from labelfable.models.fable.emission import Emission, VoteFactor, VotePrior, near_logarithm
 from labelfable.models.fable.factors import GlobalFactors, ItemFactors, SufficientStatistics
 from labelfable.models.fable.mixture import update_responsibilities
 from labelfable.models.fable.process import (
     WeightFactor,
     expected_process,
+    moved_weights,
     prior_weights,
-    stretched_weights,
     update_weights,
 )
 from labelfable.models.fable.projection import Projected
@@ -88,18 +89,41 @@ class FableSweeps:
     def global_step(self, statistics: SufficientStatistics) -> GlobalFactors:
         """Every global factor at its optimum given the items: they do not meet in any term, so the order is free."""
         weights = update_weights(statistics.gram, statistics.potential, is_point=self.is_point)
+        return self.globals_with(weights, statistics)
+
+    def globals_with(self, weights: WeightFactor, statistics: SufficientStatistics) -> GlobalFactors:
+        """These processes, and the other factors at their optimum given the items."""
         votes = self.emission.factor(self.vote_prior, self.layout.unpack(statistics.counts), statistics.totals)
         classes = None if self.class_prior is None else update_proportions(self.class_prior, statistics.proportions)
         return self._globals(weights, votes, classes)
 
-    def stretched(self, before: GlobalFactors, after: GlobalFactors, length: float) -> GlobalFactors:
-        """Factors beyond an update: weights on the line, concentrations on the line of their logarithms."""
-        weights = stretched_weights(before.weights, after.weights, length)
-        votes = self.emission.stretched(self.vote_prior, before.votes, after.votes, length)
-        classes = None
-        if before.classes is not None and after.classes is not None:
-            classes = stretched_concentration(before.classes, after.classes, length)
+    def coordinates(self, global_: GlobalFactors) -> Array:
+        """The processes' means, and the logarithms of all concentrations and rates."""
+        xp = array_namespace(global_.weights.mean)
+        parts = [xp.reshape(global_.weights.mean, (-1,)), self.emission.coordinates(global_.votes)]
+        return xp.concat(parts if global_.classes is None else [*parts, xp.log(global_.classes)])
+
+    def metric(self, global_: GlobalFactors) -> Array:
+        """Roots of what the votes tell of each logarithm; the processes' weights have prior variance 1."""
+        xp = array_namespace(global_.weights.mean)
+        coordinates = self.coordinates(global_)
+        told = xp.exp(coordinates[math.prod(global_.weights.mean.shape) :] / 2)
+        return xp.concat((xp.ones_like(coordinates[: coordinates.shape[0] - told.shape[0]]), told))
+
+    def at(self, coordinates: Array, near: GlobalFactors) -> GlobalFactors:
+        """Factors at these coordinates; covariances are those of `near`."""
+        xp = array_namespace(coordinates)
+        shape = near.weights.mean.shape
+        weights = moved_weights(near.weights, xp.reshape(coordinates[: math.prod(shape)], shape))
+        rest = coordinates[math.prod(shape) :]
+        last = rest.shape[0] - (0 if near.classes is None else near.classes.shape[0])
+        votes = self.emission.at(self.vote_prior, rest[:last], near.votes)
+        classes = None if near.classes is None else near_logarithm(rest[last:], near.classes)
         return self._globals(weights, votes, classes)
+
+    def careful(self, _statistics: SufficientStatistics) -> SufficientStatistics | None:
+        """None: no update can lower the bound."""
+        return None
 
     def bound(self, statistics: SufficientStatistics, global_: GlobalFactors) -> dict[str, float]:
         """The whole bound, term by term."""
@@ -138,7 +162,7 @@ class FableSweeps:
             offered = clamp_logits(evidence, shard.votes.gold, reading.n_classes)
             responsibilities, _ = update_responsibilities(log_present, log_prior, offered, own)
         weight = reading.group_weight(responsibilities)
-        items = ItemFactors(responsibilities, poisson, shape, tilt, weight)
+        items = ItemFactors(responsibilities, mean, poisson, shape, tilt, weight)
         return items, items_bound(
             responsibilities,
             weight,
@@ -173,13 +197,24 @@ class FableSweeps:
     ) -> SufficientStatistics:
         """Item factors and their sums over one shard."""
         items, terms = self.item_factors(shard, global_, responsibilities)
-        phi = shard.projected.phi
+        curvature, lean = self.quadratic(items)
+        gram = weighted_gram(shard.projected.phi, curvature)
+        return self.sums(shard, items, gram, lean - curvature * self.process_mean, terms)
+
+    def quadratic(self, items: ItemFactors) -> tuple[Array, Array]:
+        """What the bound is in f, lean f − ½ θ f²: θ and ½(ρ − rγ), both [n, C]."""
+        counted = self.reading.spread(items.group_weight) * items.poisson
+        curvature = update_curvature(items.responsibilities + counted, items.tilt)
+        return curvature, (items.responsibilities - counted) / 2
+
+    def sums(
+        self, shard: FableShard, items: ItemFactors, gram: Array, pull: Array, terms: dict[str, float]
+    ) -> SufficientStatistics:
+        """Sums over one shard; the Gram is made already."""
+        phi, ρ = shard.projected.phi, items.responsibilities
         xp = array_namespace(phi)
-        ρ, counted = items.responsibilities, self.reading.spread(items.group_weight) * items.poisson
-        curvature = update_curvature(ρ + counted, items.tilt)
-        pull = (ρ - counted) / 2 - curvature * self.process_mean
         return SufficientStatistics(
-            gram=weighted_gram(phi, curvature),
+            gram=gram,
             potential=xp.astype(xp.matrix_transpose(phi) @ xp.astype(pull, phi.dtype), xp.float64),
             counts=self.evidence_weight * shard.votes.maps.counts(ρ),
             totals=self.evidence_weight * xp.sum(ρ, axis=0),
