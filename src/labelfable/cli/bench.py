@@ -145,7 +145,7 @@ def advise(
         ["items with a single vote", f"{advice.single:.1%}"],
         ["items whose votes disagree", f"{advice.disputed:.1%}"],
     ]
-    terminal.print_table(["", ""], rows)
+    terminal.print_table(["Found without gold", "Figure"], rows)
 
 
 def _show(run: Callable[[RunOptions], Outcome], options: RunOptions, *, as_json: bool) -> None:

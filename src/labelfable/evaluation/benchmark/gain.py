@@ -98,7 +98,8 @@ def text(document: dict[str, Any]) -> str:
     line, paper = document["regression"], document["paper"]
     drawn = (
         f"{how_made(document['made'])} {document['sets']} synthetic sets of {document['n_items']:,} items, each with"
-        f" its own ψ ~ Uniform(1, 3); gain: accuracy over all items of {document['model']} less that of {WITHOUT.label}, in points."
+        f" its own ψ ~ Uniform(1, 3); gain: accuracy over all items of {document['model']} less that of"
+        f" {WITHOUT.label}, in points."
     )
     parts = [drawn]
     if line is None:

@@ -39,6 +39,9 @@ WORK = {
 }
 
 
+PRELOADED = ("labelfable.evaluation.benchmark.measure", "labelfable.evaluation.benchmark.experiments")
+
+
 class CellSkippedError(LabelfableError):
     """A cell that does not apply, as a model of features on a set that has none."""
 
@@ -135,7 +138,7 @@ def _context() -> ForkServerContext | SpawnContext:
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(sorted({module for module, _ in WORK.values()}))
+    context.set_forkserver_preload(["__main__", *PRELOADED])  # once in the server, not again in each process
     return context
 
 
