@@ -59,6 +59,8 @@ def run_sweeps(
     engine: Engine,
     stopping: Stopping,
     path: Path[Global, Any] | None = None,
+    *,
+    begin: Global | None = None,
 ) -> Fit[Global, Local]:
     """Sweep until the bound stops rising.
 
@@ -68,10 +70,13 @@ def run_sweeps(
     With a `path` the last updates are combined (see `acceleration.py`).  A combination that lowers the bound is dropped
     for the update itself, an update that does so for a more careful one, so the history never falls; only an update
     that gains too little ends the fit.  It is for models that carry no item factors: those of a step that was taken
-    back would stay.
+    back would stay.  Such a model can also `begin` where an earlier fit ended.
     """
-    locals_: list[Local] = []
-    global_ = model.global_step(add_in_order(_keep_locals(engine.map(model.start, shards), locals_)))
+    locals_: list[Any] = []
+    if begin is None:
+        global_ = model.global_step(add_in_order(_keep_locals(engine.map(model.start, shards), locals_)))
+    else:
+        global_, locals_ = begin, [None] * len(shards)
     history, memory = History(), Memory()
     update: Global | None = None  # what a combination falls back to
     best: tuple[Global, Any] | None = None  # the last globals that raised the bound, and their statistics

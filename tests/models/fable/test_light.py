@@ -11,8 +11,8 @@ import pytest
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import Serial, add_in_order
 from labelfable.inference.sweep import run_sweeps
-from labelfable.models.fable import light as light_module
 from labelfable.models.fable.light import LightSweeps, point_weights
+from labelfable.models.fable.search import Start, climb
 from tests.fable_problems import EMISSIONS, READINGS, TILTS, Case
 from tests.tolerances import TOLERANCE, assert_close
 
@@ -92,13 +92,13 @@ def test_no_step_falls_where_the_curvature_bounds_that_of_every_item(emission, r
 def test_it_rests_where_the_full_updates_rest(emission, reading):
     problem = replace(CASE, emission=emission, reading=reading).problem()
     stopping = Stopping(1e-13, 4000, CASE.n_items)
-    light = light_module.climb(problem.sweeps, problem.shards, Serial(), stopping)
+    light = climb(Start(problem.sweeps, problem.shards), Serial(), stopping)
     full = run_sweeps(problem.sweeps, problem.shards, Serial(), Stopping(0.0, 3000, 1))
-    again = problem.sweeps.global_step(problem.statistics(light.global_))
+    again = problem.sweeps.global_step(problem.statistics(light.factors))
     assert light.converged
     assert np.all(np.diff(light.history.totals) >= 0)
-    assert_close(again.weights.mean, light.global_.weights.mean, "minimum")
-    assert_close(again.votes.logs, light.global_.votes.logs, "minimum")
+    assert_close(again.weights.mean, light.factors.weights.mean, "minimum")
+    assert_close(again.votes.logs, light.factors.votes.logs, "minimum")
     assert light.history.totals[-1] >= full.history.totals[-1] - EXACT.minimum * abs(full.history.totals[-1])
 
 
@@ -141,7 +141,7 @@ def test_the_curvature_is_that_of_the_equation():
 def test_posteriors_climb_to_where_they_rest_in_fewer_sweeps():
     problem = replace(CASE, tilt="posterior").problem()
     plain = run_sweeps(problem.sweeps, problem.shards, Serial(), Stopping(1e-9, 4000, CASE.n_items))
-    fast = light_module.climb(problem.sweeps, problem.shards, Serial(), Stopping(1e-9, 4000, CASE.n_items))
+    fast = climb(Start(problem.sweeps, problem.shards), Serial(), Stopping(1e-9, 4000, CASE.n_items))
     assert fast.converged
     assert len(fast.history.terms) < len(plain.history.terms)
     assert fast.history.totals[-1] >= plain.history.totals[-1] - EXACT.minimum * abs(plain.history.totals[-1])

@@ -21,13 +21,13 @@ from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor,
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
 from labelfable.models.fable.factors import GlobalFactors
 from labelfable.models.fable.items import cut_items, rows_of
-from labelfable.models.fable.light import climb
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
 from labelfable.models.fable.published import PublishedFit, fit_published, predict_published
 from labelfable.models.fable.published_settings import PublishedSettings
 from labelfable.models.fable.published_steps import Held
 from labelfable.models.fable.reading import Reading, ReadingName
+from labelfable.models.fable.search import Start, climb_best
 from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard, FableSweeps
 from labelfable.models.protocol import (
@@ -232,15 +232,13 @@ class FABLE(BaseLabelModel):
         chosen = self._fitted_items(table, gold)
         rows, known = table.rows(chosen), None if gold is None else gold[chosen]
         inside = rows_of(projected, chosen)
-        fits = []
-        for n_subtypes, start in subtype_starts(rows, known, inside.phi, (self.n_subtypes, self.n_init, seed)):
-            sweeps = self._sweeps(self._heard(rows), known, n_subtypes)
-            shards = cut_items(self._heard(rows), known, inside, start)
-            stopping = Stopping(self.tol, self.max_iter, rows.n_items)
-            fit = climb(sweeps, shards, engine_of(self.n_jobs), stopping)
-            fits.append((fit.history.totals[-1], fit, sweeps))
-        _, best, self.sweeps_ = max(fits, key=lambda candidate: candidate[0])
-        self.globals_ = best.global_
+        heard = self._heard(rows)
+        starts = (
+            Start(self._sweeps(heard, known, n_subtypes), cut_items(heard, known, inside, start))
+            for n_subtypes, start in subtype_starts(rows, known, inside.phi, (self.n_subtypes, self.n_init, seed))
+        )
+        best = climb_best(starts, engine_of(self.n_jobs), Stopping(self.tol, self.max_iter, rows.n_items))
+        self.sweeps_, self.globals_ = best.sweeps, best.factors
         probabilities = self._probabilities(table, projected)
         self.class_prior_ = np.exp(self.sweeps_.log_proportions)
         if isinstance(self.class_prior, str) and self.class_prior == "learned":

@@ -12,14 +12,10 @@ at first, which is longer and mostly safe, and doubles whenever a step did lower
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from array_api_compat import array_namespace
 
-from labelfable.inference.convergence import Stopping
-from labelfable.inference.execution import Engine
-from labelfable.inference.sweep import Fit, run_sweeps
 from labelfable.models.fable.factors import GlobalFactors, SufficientStatistics
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.steps import FableShard, FableSweeps
@@ -101,7 +97,7 @@ class LightSweeps:
         items, terms = full.item_factors(shard, global_.factors, responsibilities)
         curvature, lean = full.quadratic(items)
         sums = full.sums(shard, items, gram, lean - curvature * items.process, terms)
-        return LightStatistics(sums, xp.sum(curvature, axis=0), global_)
+        return LightStatistics(sums, xp.sum(curvature, axis=0, dtype=xp.float64), global_)
 
     def global_step(self, statistics: LightStatistics) -> LightGlobals:
         """A step of the processes, every other factor at its optimum.                               Equation (F')"""
@@ -118,6 +114,10 @@ class LightSweeps:
         sizes, directions = xp.linalg.eigh(gram)
         n_items = float(xp.sum(statistics.sums.totals)) / self.full.evidence_weight
         return Curvature(directions, xp.clip(sizes, 0.0, None), statistics.curvature / n_items)
+
+    def factors(self, global_: LightGlobals) -> GlobalFactors:
+        """What was fitted, without how."""
+        return global_.factors
 
     def bound(self, statistics: LightStatistics, global_: LightGlobals) -> dict[str, float]:
         """The whole bound, term by term."""
@@ -162,14 +162,3 @@ def point_weights(mean: Array) -> WeightFactor:
     """Weights as a point."""
     xp = array_namespace(mean)
     return WeightFactor(mean, None, 0.5 * float(xp.sum(mean * mean)))
-
-
-def climb(
-    sweeps: FableSweeps, shards: Sequence[FableShard], engine: Engine, stopping: Stopping
-) -> Fit[GlobalFactors, None]:
-    """Sweep to the peak: lightly where the processes are points, else with a Gram of each component's own."""
-    if not sweeps.is_point:
-        return run_sweeps(sweeps, shards, engine, stopping, sweeps)
-    light = LightSweeps(sweeps)
-    fit = run_sweeps(light, shards, engine, stopping, light)
-    return Fit(fit.global_.factors, fit.locals_, fit.history, fit.converged)

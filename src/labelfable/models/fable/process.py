@@ -70,15 +70,14 @@ def moved_weights(weights: WeightFactor, mean: Array) -> WeightFactor:
 
 
 def expected_process(phi: Array, residual: Array, weights: WeightFactor, mean: Array) -> tuple[Array, Array]:
-    """Mean and variance of each f_ic in float64; a point has none.
+    """Mean and variance of each f_ic, in the dtype of φ; a point has none.
 
         m_ic = mean_c + φ_i·m_c,    s²_ic = φ_i' S_c φ_i + d_i
 
     Shapes: phi [n, R], residual [n], mean [C] -> [n, C], [n, C].
     """
     xp = array_namespace(phi)
-    value = xp.astype(phi @ xp.astype(weights.mean, phi.dtype), xp.float64) + mean
+    value = phi @ xp.astype(weights.mean, phi.dtype) + xp.astype(mean, phi.dtype)
     if weights.covariance is None:
         return value, xp.zeros_like(value)
-    spread = xp.astype(quadratic_forms(phi, weights.covariance), xp.float64)
-    return value, xp.clip(spread, 0.0, None) + xp.astype(residual, xp.float64)[:, None]
+    return value, quadratic_forms(phi, weights.covariance) + residual[:, None]

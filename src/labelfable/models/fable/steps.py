@@ -125,6 +125,10 @@ class FableSweeps:
         """None: no update can lower the bound."""
         return None
 
+    def factors(self, global_: GlobalFactors) -> GlobalFactors:
+        """What was fitted, without how: there is nothing else."""
+        return global_
+
     def bound(self, statistics: SufficientStatistics, global_: GlobalFactors) -> dict[str, float]:
         """The whole bound, term by term."""
         return statistics.bound | global_bound(global_, self.class_prior)
@@ -152,11 +156,12 @@ class FableSweeps:
         )
         tilt = update_tilt(mean, variance)
         log_present, log_absent = expected_log_sigmoid(mean, tilt), expected_log_sigmoid(-mean, tilt)
-        log_mass = reading.log_mass(global_.log_proportions)
-        log_prior = reading.log_prior(global_.log_proportions)
         xp = array_namespace(mean)
+        log_mass = xp.astype(reading.log_mass(global_.log_proportions), mean.dtype)
+        log_prior = xp.astype(reading.log_prior(global_.log_proportions), mean.dtype)
         poisson, shape, normaliser = self._normaliser(log_absent, log_mass)
-        evidence = self.evidence_weight * (shard.votes.maps.evidence(global_.packed_votes) + global_.votes.constant)
+        told = shard.votes.maps.evidence(global_.packed_votes) + global_.votes.constant
+        evidence = xp.astype(self.evidence_weight * told, mean.dtype, copy=False)
         if responsibilities is None:
             own = reading.spread(normaliser) if reading.name == "conditional" else xp.zeros_like(log_present)
             offered = clamp_logits(evidence, shard.votes.gold, reading.n_classes)
@@ -199,7 +204,8 @@ class FableSweeps:
         items, terms = self.item_factors(shard, global_, responsibilities)
         curvature, lean = self.quadratic(items)
         gram = weighted_gram(shard.projected.phi, curvature)
-        return self.sums(shard, items, gram, lean - curvature * self.process_mean, terms)
+        mean = array_namespace(lean).astype(self.process_mean, lean.dtype)
+        return self.sums(shard, items, gram, lean - curvature * mean, terms)
 
     def quadratic(self, items: ItemFactors) -> tuple[Array, Array]:
         """What the bound is in f, lean f − ½ θ f²: θ and ½(ρ − rγ), both [n, C]."""
@@ -215,10 +221,10 @@ class FableSweeps:
         xp = array_namespace(phi)
         return SufficientStatistics(
             gram=gram,
-            potential=xp.astype(xp.matrix_transpose(phi) @ xp.astype(pull, phi.dtype), xp.float64),
+            potential=xp.astype(xp.matrix_transpose(xp.matrix_transpose(pull) @ phi), xp.float64),
             counts=self.evidence_weight * shard.votes.maps.counts(ρ),
-            totals=self.evidence_weight * xp.sum(ρ, axis=0),
-            proportions=xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0),
+            totals=self.evidence_weight * xp.sum(ρ, axis=0, dtype=xp.float64),
+            proportions=xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0, dtype=xp.float64),
             bound=terms,
         )
 
