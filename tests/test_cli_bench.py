@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labelfable.evaluation.benchmark.measure import measure_set
 from tests.commands import refused, run, told, write_files
 from tests.crowds import planted_votes
 
@@ -29,9 +30,6 @@ def test_bench_prints_the_table_and_says_where_it_is(folder):
     shown = run("bench", "sets", "--models", "mv,ds,ebcc:n_subtypes=2", "--seeds", 2, "--out", "out").stdout
     assert "| set | MajorityVote | DawidSkene | EBCC:n_subtypes=2 |" in shown
     assert "written: out/benchmark.md" in shown
-    document = told("bench", "sets", "--models", "mv,ds", "--seeds", 2, "--sets", "two", "--out", "out")
-    assert document["sets"] == ["two"]
-    assert len(document["cells"]) == 4
 
 
 def test_comparators_join_and_are_skipped_with_a_reason_where_they_do_not_apply(folder):
@@ -62,10 +60,11 @@ def test_a_killed_benchmark_goes_on_where_it_was_and_gives_the_same(folder):
     resumed = told(*words, "killed")
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len(list(finished.glob("*.json"))) == 15
-    whole = told(*words, "whole")
-    scores = ("set", "model", "seed", "status", "covered", "whole", "log_loss", "calibration_error")
-    for one, other in zip(resumed["cells"], whole["cells"], strict=True):
-        assert {key: one[key] for key in scores} == {key: other[key] for key in scores}
+    for cell in resumed["cells"]:
+        job = {"path": "sets/one.npz", "model": cell["model"], "settings": {}, "seed": cell["seed"], "threads": 1}
+        alone = measure_set(job)
+        for score in ("covered", "whole", "log_loss", "calibration_error"):
+            assert cell[score] == alone[score]
 
 
 def paths():

@@ -119,7 +119,7 @@ def test_nothing_to_do_is_refused(tmp_path):
     for run in (
         lambda options: run_gain(0, 100, options),
         lambda options: run_size(size.MODELS, (100,), 0, options),
-        lambda options: run_gain(2, 100, RunOptions(tmp_path, n_jobs=-1)),
+        lambda _: run_gain(2, 100, RunOptions(tmp_path, n_jobs=-1)),
     ):
         with pytest.raises(InputError):
             run(RunOptions(tmp_path))
