@@ -36,7 +36,7 @@ def test_the_papers_claim_is_found_true_where_it_is():
 def test_each_part_of_it_is_found_false_where_it_is_not():
     told = verdicts(accuracies(MajorityVote=((75, 75), 1), IBCC=((70, 76), 1), EBCC=((78, 78), 1), FABLE=((85, 70), 3)))
     assert len(told) == 5
-    assert not any(told.values())
+    assert set(told.values()) == {False}
 
 
 def test_numbers_of_a_finding_are_those_of_the_draws():
@@ -45,6 +45,14 @@ def test_numbers_of_a_finding_are_those_of_the_draws():
     change = made["IBCC", 20000].mean() - made["IBCC", 1000].mean()
     error = np.sqrt(made["IBCC", 20000].var(ddof=1) / 20 + made["IBCC", 1000].var(ddof=1) / 20)
     assert found["numbers"] == f"{change:+.2f} ± {error:.2f} points from 1,000 to 20,000 items"
+
+
+def test_too_few_draws_are_not_taken_for_an_answer():
+    assert size.exceeds(3.0, 1.0) is True
+    assert size.exceeds(1.0, 0.6) is False  # it may be 2.2 at most
+    assert size.exceeds(1.0, 2.0) is None
+    assert size.exceeds(-9.0, 2.0) is False
+    assert size.exceeds(9.0, float("inf")) is None
 
 
 def test_one_draw_tells_nothing():

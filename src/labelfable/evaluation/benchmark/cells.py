@@ -23,11 +23,7 @@ from labelfable.persistence import make_folder, replace_file
 
 PACKAGE = Path(labelfable.__file__).parent
 PRESENTATION = ("cli/", "evaluation/benchmark/", "evaluation/page.py", "evaluation/report.py")  # changes no measurement
-MEASURING = (
-    "evaluation/benchmark/measure.py",
-    "evaluation/benchmark/size.py",
-    "evaluation/benchmark/gain.py",
-)
+MEASURING = "evaluation/benchmark/measure.py"
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 DIGITS = 16  # of the digest, in a file's name
 LONGEST_NAME = 120  # of a cell's readable part: file systems allow 255 bytes
@@ -94,7 +90,7 @@ def code_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
-        if name in MEASURING or not name.startswith(PRESENTATION):
+        if name == MEASURING or not name.startswith(PRESENTATION):
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:DIGITS]
 

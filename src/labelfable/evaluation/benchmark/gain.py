@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import linregress
 
-from labelfable.evaluation.advise import standardised, vote_indicators
 from labelfable.evaluation.benchmark import plots
 from labelfable.evaluation.benchmark.cells import Cell, versions
-from labelfable.evaluation.benchmark.measure import measure_data, threads
+from labelfable.evaluation.benchmark.measure import GAIN_OVER
 from labelfable.evaluation.benchmark.pages import how_made, markdown
 from labelfable.evaluation.benchmark.table import ModelSpec, made
-from labelfable.evaluation.correlation import dependence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 SETS = 50
 ITEMS = 5_000
 PAPER = {"text": 0.469, "introduction": 0.496}
-CHOSEN, WITHOUT = ModelSpec("FABLE"), ModelSpec("EBCC")
+CHOSEN = ModelSpec("FABLE")
 SURE = 0.05  # the p-value below which a correlation counts
 FEW = 3  # a line through fewer points says nothing
 
@@ -44,27 +42,6 @@ def plan(n_sets: int, n_items: int, model: ModelSpec, *, n_threads: int) -> list
         )
         for number in range(n_sets)
     ]
-
-
-def measure_gain(job: dict[str, Any]) -> dict[str, Any]:
-    """A cell: one synthetic set, both models, and the distance correlation of its features and votes."""
-    from labelfable.datasets.synthetic import gaussian_classes
-
-    data = gaussian_classes(job["n_items"], width="random", random_state=job["seed"])
-    ours = measure_data(data, job)
-    theirs = measure_data(data, job | {"model": WITHOUT.name, "settings": WITHOUT.settings})
-    with threads(job["threads"]):
-        found = dependence(standardised(np.asarray(data.features, dtype=np.float64)), vote_indicators(data.votes))
-    return {
-        "correlation": found.correlation,
-        "gain": 100 * (ours["accuracy"] - theirs["accuracy"]),
-        "accuracy": ours["accuracy"],
-        "accuracy_without": theirs["accuracy"],
-        "uncovered": float(np.mean(~data.votes.covered)),
-        "seconds": ours["seconds"] + theirs["seconds"],
-        "notes": ours["notes"],
-        "threads": job["threads"],
-    }
 
 
 def summarise(cells: Sequence[Cell], found: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -99,7 +76,7 @@ def text(document: dict[str, Any]) -> str:
     drawn = (
         f"{how_made(document['made'])} {document['sets']} synthetic sets of {document['n_items']:,} items, each with"
         f" its own ψ ~ Uniform(1, 3); gain: accuracy over all items of {document['model']} less that of"
-        f" {WITHOUT.label}, in points."
+        f" {GAIN_OVER}, in points."
     )
     parts = [drawn]
     if line is None:
@@ -138,7 +115,7 @@ def draw(document: dict[str, Any], folder: Path) -> list[Path]:
             axes.legend(loc="best")
         axes.axhline(0, color="#999999", linewidth=0.8)
         axes.set_xlabel("distance correlation of features and votes")
-        axes.set_ylabel(f"accuracy of {document['model']} − {WITHOUT.label}, points")
+        axes.set_ylabel(f"accuracy of {document['model']} − {GAIN_OVER}, points")
         title = f"{len(good)} synthetic sets of {document['n_items']:,} items"
         axes.set_title(title, loc="left", fontsize=8, color="#555555")
         return plots.save(figure, folder, "feature_gain")

@@ -1,4 +1,4 @@
-"""One model on one data set with one seed: how good, how long, how large."""
+"""What happens in a cell: models are fitted and scored.  Of this folder, results hang on this file alone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labelfable.evaluation.advise import standardised, vote_indicators
 from labelfable.evaluation.benchmark.pool import CellSkippedError
 from labelfable.evaluation.compare import class_numbers
+from labelfable.evaluation.correlation import dependence
 from labelfable.evaluation.metrics import (
     accuracy,
     calibration_bins,
@@ -30,12 +32,42 @@ if TYPE_CHECKING:
     from labelfable.datasets import Dataset
     from labelfable.models.protocol import BaseLabelModel
 
+GAIN_OVER = "EBCC"  # the model of votes alone that a model of features is measured against
+
 
 def measure_set(job: dict[str, Any]) -> dict[str, Any]:
     """A cell of the table."""
     from labelfable.datasets import load_dataset
 
     return measure_data(load_dataset(job["path"]), job)
+
+
+def measure_size(job: dict[str, Any]) -> dict[str, Any]:
+    """A cell of the figure "dataset size": all models of one repetition and size see the same draw."""
+    from labelfable.datasets.synthetic import gaussian_classes
+
+    return measure_data(gaussian_classes(job["n_items"], random_state=job["seed"]), job)
+
+
+def measure_gain(job: dict[str, Any]) -> dict[str, Any]:
+    """A cell of the figure "when features help": a synthetic set, both models, how far its votes depend on features."""
+    from labelfable.datasets.synthetic import gaussian_classes
+
+    data = gaussian_classes(job["n_items"], width="random", random_state=job["seed"])
+    ours = measure_data(data, job)
+    theirs = measure_data(data, job | {"model": GAIN_OVER, "settings": {}})
+    with threads(job["threads"]):
+        found = dependence(standardised(np.asarray(data.features, dtype=np.float64)), vote_indicators(data.votes))
+    return {
+        "correlation": found.correlation,
+        "gain": 100 * (ours["accuracy"] - theirs["accuracy"]),
+        "accuracy": ours["accuracy"],
+        "accuracy_without": theirs["accuracy"],
+        "uncovered": float(np.mean(~data.votes.covered)),
+        "seconds": ours["seconds"] + theirs["seconds"],
+        "notes": ours["notes"],
+        "threads": job["threads"],
+    }
 
 
 def measure_data(data: Dataset, job: dict[str, Any]) -> dict[str, Any]:

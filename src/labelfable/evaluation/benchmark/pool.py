@@ -34,8 +34,8 @@ POLL_SECONDS = 1.0  # how often time limits are looked at
 # What measures a cell of each kind: job -> what was found, in JSON values.  Each is imported where it runs.
 WORK = {
     "table": ("labelfable.evaluation.benchmark.measure", "measure_set"),
-    "size": ("labelfable.evaluation.benchmark.size", "measure_size"),
-    "gain": ("labelfable.evaluation.benchmark.gain", "measure_gain"),
+    "size": ("labelfable.evaluation.benchmark.measure", "measure_size"),
+    "gain": ("labelfable.evaluation.benchmark.measure", "measure_gain"),
 }
 
 

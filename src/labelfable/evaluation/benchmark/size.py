@@ -12,7 +12,6 @@ import numpy as np
 
 from labelfable.evaluation.benchmark import plots
 from labelfable.evaluation.benchmark.cells import Cell, versions
-from labelfable.evaluation.benchmark.measure import measure_data
 from labelfable.evaluation.benchmark.pages import how_made, markdown
 from labelfable.evaluation.benchmark.table import ModelSpec, made, record_of
 
@@ -28,6 +27,7 @@ PUBLISHED = ModelSpec("FABLE", {"inference": "published"})
 MODELS = (ModelSpec("MajorityVote"), ModelSpec("IBCC"), ModelSpec("EBCC"), ModelSpec("FABLE"), PUBLISHED)
 LARGEST_PUBLISHED = 5_000  # items, for the published rules: 1 GB and ten seconds; both grow with their square or more
 ERRORS = 2.0  # standard errors that a difference must exceed to count
+PRECISE = 2.0  # points: two standard errors below it are enough to say that there is no difference worth naming
 BASELINE, CHOSEN = "MajorityVote", "FABLE"
 
 
@@ -50,13 +50,6 @@ def plan(
         for spec in models
         if spec.settings.get("inference") != "published" or n_items <= published_up_to
     ]
-
-
-def measure_size(job: dict[str, Any]) -> dict[str, Any]:
-    """A cell: all models of one repetition and size see the same draw."""
-    from labelfable.datasets.synthetic import gaussian_classes
-
-    return measure_data(gaussian_classes(job["n_items"], random_state=job["seed"]), job)
 
 
 def summarise(cells: Sequence[Cell], found: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -112,43 +105,68 @@ def findings(
 ) -> list[dict[str, Any]]:
     """Each part of the paper's claim, whether it holds here, and the numbers that say so."""
     small, large = min(sizes), max(sizes)
-    found = []
+    span = f"from {small:,} to {large:,} items"
     changes = {
         name: _difference(accuracies[name, large], accuracies[name, small])
         for name in models
         if not (np.isnan(accuracies[name, small]).all() or np.isnan(accuracies[name, large]).all())
     }
-    span = f"from {small:,} to {large:,} items"
+    found = []
     for name in ("IBCC", "EBCC"):
         if name in changes:
             change, error = changes[name]
             numbers = f"{change:+.2f} ± {error:.2f} points {span}"
-            found.append(_finding(f"{name} loses accuracy as data grow", error, change < -ERRORS * error, numbers))
+            found.append(_finding(f"{name} loses accuracy as data grow", exceeds(-change, error), numbers))
     if CHOSEN in changes and BASELINE in changes:
         (ours, our_error), (theirs, their_error) = changes[CHOSEN], changes[BASELINE]
-        slack = ERRORS * float(np.hypot(our_error, their_error))
         numbers = f"{ours:+.2f} ± {our_error:.2f} points {span}, majority vote {theirs:+.2f} ± {their_error:.2f}"
-        claim = "FABLE is as stable as majority vote as data grow"
-        found.append(_finding(claim, slack, abs(ours) <= abs(theirs) + slack, numbers))
-        claim = "FABLE's spread over the draws is no larger than majority vote's at any size"
-        spreads = {n: tuple(float(np.nanstd(accuracies[name, n])) for name in (CHOSEN, BASELINE)) for n in sizes}
-        numbers = ", ".join(f"{ours:.2f} and {theirs:.2f} at {n:,}" for n, (ours, theirs) in spreads.items())
-        found.append(_finding(claim, slack, all(ours <= theirs for ours, theirs in spreads.values()), numbers))
-    for name in (CHOSEN, PUBLISHED.label):
-        if name in models and BASELINE in models:
-            gaps = {n: accuracies[name, n] - accuracies[BASELINE, n] for n in sizes}
-            gaps = {n: values[~np.isnan(values)] for n, values in gaps.items() if not np.isnan(values).all()}
-            means = {n: (float(np.mean(values)), _standard_error(values)) for n, values in gaps.items()}
-            numbers = ", ".join(f"{mean:+.2f} ± {error:.2f} at {n:,}" for n, (mean, error) in means.items())
-            holds = bool(means) and all(mean > ERRORS * error for mean, error in means.values())
-            claim = f"{name} is above majority vote at every size{' that was run' if len(means) < len(sizes) else ''}"
-            found.append(_finding(claim, sum(error for _, error in means.values()), holds, f"{numbers} points"))
+        moves_more = exceeds(abs(ours) - abs(theirs), float(np.hypot(our_error, their_error)))
+        stable = None if moves_more is None else not moves_more
+        found.append(_finding("FABLE is as stable as majority vote as data grow", stable, numbers))
+        found.append(_spread_finding(accuracies, sizes))
+    if BASELINE in models:
+        found += [_lead_finding(name, accuracies, sizes) for name in (CHOSEN, PUBLISHED.label) if name in models]
     return found
 
 
-def _finding(claim: str, error: float, holds: bool, numbers: str) -> dict[str, Any]:  # noqa: FBT001 (a verdict)
-    """A verdict; none where one draw says nothing of the error."""
-    return {"claim": claim, "holds": bool(holds) if np.isfinite(error) else None, "numbers": numbers}
+def exceeds(difference: float, error: float) -> bool | None:
+    """Whether a difference is above 0; None where there are too few draws to tell.
+
+    Yes from two standard errors on.  No where it is not that large although two standard errors are less than `PRECISE`
+    points, or where it is as far below 0.
+    """
+    if not np.isfinite(error):
+        return None
+    if difference > ERRORS * error:
+        return True
+    return False if difference < -ERRORS * error or ERRORS * error < PRECISE else None
+
+
+def _spread_finding(accuracies: dict[tuple[str, int], NDArray[np.float64]], sizes: Sequence[int]) -> dict[str, Any]:
+    """Whether FABLE's answers vary between draws as little as majority vote's."""
+    spreads = {n: [float(np.nanstd(accuracies[name, n])) for name in (CHOSEN, BASELINE)] for n in sizes}
+    numbers = ", ".join(f"{ours:.2f} and {theirs:.2f} at {n:,}" for n, (ours, theirs) in spreads.items())
+    draws = min(int(np.sum(~np.isnan(accuracies[CHOSEN, n]))) for n in sizes)
+    holds = all(ours <= theirs for ours, theirs in spreads.values()) if draws > 1 else None
+    claim = "FABLE's spread over the draws is no larger than majority vote's at any size"
+    return _finding(claim, holds, f"standard deviations {numbers}")
+
+
+def _lead_finding(
+    name: str, accuracies: dict[tuple[str, int], NDArray[np.float64]], sizes: Sequence[int]
+) -> dict[str, Any]:
+    """Whether a model is above majority vote on the same draws, at every size that it was run at."""
+    gaps = {n: accuracies[name, n] - accuracies[BASELINE, n] for n in sizes}
+    leads = {n: (float(np.nanmean(gap)), _standard_error(gap)) for n, gap in gaps.items() if not np.isnan(gap).all()}
+    verdicts = [exceeds(mean, error) for mean, error in leads.values()]
+    holds = False if False in verdicts else None if None in verdicts or not verdicts else True
+    numbers = ", ".join(f"{mean:+.2f} ± {error:.2f} at {n:,}" for n, (mean, error) in leads.items())
+    some = " that was run" if len(leads) < len(sizes) else ""
+    return _finding(f"{name} is above majority vote at every size{some}", holds, f"{numbers} points")
+
+
+def _finding(claim: str, holds: bool | None, numbers: str) -> dict[str, Any]:  # noqa: FBT001 (a verdict)
+    return {"claim": claim, "holds": holds, "numbers": numbers}
 
 
 def text(document: dict[str, Any]) -> str:
@@ -164,10 +182,14 @@ def text(document: dict[str, Any]) -> str:
         f"{how_made(document['made'])} {document['repetitions']} draws of the data a size, the same for all models;"
         " accuracy over all items in percent, mean ± standard deviation; ties at random, seeded by the draw."
     )
+    rule = (
+        f"**The paper's claim, part by part.** ± one standard error; a difference counts from {ERRORS:g} on, and is denied"
+        f" where {ERRORS:g} are less than {PRECISE:g} points."
+    )
     parts = [
         drawn,
         markdown(["items", *document["models"]], rows),
-        f"**The paper's claim, part by part.** ± one standard error; a difference counts from {ERRORS:g} on.",
+        rule,
         "\n".join(f"- {finding_line(found)}" for found in document["findings"]),
     ]
     minutes = document["seconds_a_repetition"] * REPETITIONS / 60
@@ -187,7 +209,9 @@ def text(document: dict[str, Any]) -> str:
 
 def finding_line(found: dict[str, Any]) -> str:
     """A claim with its verdict."""
-    verdict = {True: "**true** here", False: "**false** here", None: "cannot be told from one draw"}[found["holds"]]
+    verdict = {True: "**true** here", False: "**false** here", None: "**cannot be told** from so few draws"}[
+        found["holds"]
+    ]
     return f"{found['claim']}: {verdict} ({found['numbers']})"
 
 
