@@ -14,6 +14,7 @@ class FileServer:
         self.redirects = {}  # path -> (path, headers of the redirect)
         self.cut = []  # bytes after which the next answers end, one a request
         self.knows_ranges = True
+        self.shift = 0  # bytes by which it misses the place that was asked for
         self.silent = threading.Event()  # once set, no answer is ever given
         self.asked = []  # (path, Range header)
 
@@ -43,7 +44,7 @@ class FileServer:
             if start >= len(content):
                 respond(request, 416, {"Content-Length": "0"})
                 return
-            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+            headers["Content-Range"] = f"bytes {start + self.shift}-{len(content) - 1}/{len(content)}"
         body = content[start:]
         respond(request, 206 if "Content-Range" in headers else 200, {"Content-Length": str(len(body))} | headers)
         request.wfile.write(body[: self.cut.pop(0)] if self.cut else body)

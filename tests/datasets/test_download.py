@@ -63,7 +63,7 @@ def test_what_an_interrupted_run_left_is_gone_on_with(server, tmp_path):
     assert names(tmp_path) == ["data.json"]
 
 
-@pytest.mark.parametrize("change", ["content", "no ranges", "no tag", "weak tag", "shorter"])
+@pytest.mark.parametrize("change", ["content", "no ranges", "no tag", "weak tag", "shorter", "wrong part"])
 def test_a_file_that_cannot_be_gone_on_with_is_fetched_anew(server, tmp_path, change):
     server.headers["/data.json"] = {"no tag": {"ETag": ""}, "weak tag": {"ETag": 'W/"1"'}}.get(change, {})
     server.cut = [1000] * module.ATTEMPTS
@@ -75,6 +75,7 @@ def test_a_file_that_cannot_be_gone_on_with_is_fetched_anew(server, tmp_path, ch
     if change == "shorter":
         server.headers["/data.json"] = {"ETag": (tmp_path / TAG).read_text()}
         content = server.files["/data.json"] = CONTENT[:500]
+    server.shift = 7 * (change == "wrong part")
     server.knows_ranges = change != "no ranges"
     download(f"{server.url}/data.json", tmp_path / "data.json")
     assert (tmp_path / "data.json").read_bytes() == content

@@ -1,5 +1,6 @@
 import itertools
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -127,6 +128,20 @@ def test_damage_in_the_middle_of_a_large_file_is_found_without_reading_it_all(tm
     (tmp_path / "train.json").write_text('{"0": {"weak_labels": [0' + ", 1" * 100_000 + "]}}")
     with pytest.raises(FileError, match="not JSON"):
         load_wrench(tmp_path)
+
+
+def test_features_take_the_memory_of_their_numbers_not_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_stream, "CHUNK", 2**14)
+    rows = np.random.default_rng(0).random((400, 200)).tolist()
+    entries = {str(n): {"label": 0, "weak_labels": [0, 1], "data": {"feature": row}} for n, row in enumerate(rows)}
+    files.write(tmp_path / "frames", {"train": entries})
+    tracemalloc.start()
+    try:
+        load_wrench(tmp_path / "frames")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (tmp_path / "frames" / "train.json").stat().st_size
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):

@@ -37,7 +37,7 @@ class Dataset:
     split: NDArray[np.integer] | None = None
     """Numbers of SPLITS, [items]."""
     metric: str = ""
-    """"f1" (of class 1 against class 0) or "accuracy"; left out: f1 of two classes, accuracy of more, as the paper."""
+    """One of METRICS; "f1" is that of class 1.  Left out: f1 of two classes, accuracy of more, as in the paper."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Where it comes from, as far as the files tell: plain JSON values."""
 

@@ -7,10 +7,9 @@ import http.client
 import shutil
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -30,20 +29,11 @@ TIMEOUT = 30.0  # seconds without a byte
 PARTIAL_CONTENT = 206
 RANGE_NOT_SATISFIABLE = 416
 SHA256_DIGITS = 64
-NETWORK_ERRORS = (http.client.HTTPException, TimeoutError, ConnectionError)
+NETWORK_ERRORS = (http.client.HTTPException, OSError)
 
 
 class _BrokenOffError(Exception):
     """The connection ended before the file did."""
-
-
-@dataclass
-class _Transfer:
-    """What one answer of the server said of the file."""
-
-    size: int | None
-    digest: str | None
-    """SHA-256 or, shorter, the id of a Git blob: what the server calls this content, where it is known to tell."""
 
 
 def download(url: str, target: Path, *, sha256: str | None = None, progress: Progress | None = None) -> None:
@@ -57,7 +47,7 @@ def download(url: str, target: Path, *, sha256: str | None = None, progress: Pro
     part = target.with_name(f".{target.name}.part")
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            transfer = _receive(url, part, target.name, progress)
+            told = _receive(url, part, target.name, progress)
             break
         except _BrokenOffError as error:
             if attempt == ATTEMPTS:
@@ -65,7 +55,7 @@ def download(url: str, target: Path, *, sha256: str | None = None, progress: Pro
                     "the download broke off", where=url, hint=f"{error}. Run it again: it goes on from there"
                 ) from error
             time.sleep(PAUSE * attempt)
-    for expected in filter(None, (sha256, transfer.digest)):
+    for expected in filter(None, (sha256, told)):
         found = checksum(part, git=len(expected) != SHA256_DIGITS)
         if found != expected.lower():
             _forget(part)
@@ -90,16 +80,21 @@ def checksum(path: Path, *, git: bool = False) -> str:
     return digest.hexdigest()
 
 
-def _receive(url: str, part: Path, name: str, progress: Progress | None) -> _Transfer:
-    """Append what is missing to the partial file."""
+def _receive(url: str, part: Path, name: str, progress: Progress | None) -> str | None:
+    """Append what is missing to the partial file; returns the checksum that the server tells, if it does."""
     tag_file = _tag_file(part)
     start = part.stat().st_size if part.is_file() and tag_file.is_file() else 0
     with _answered(url, start, tag_file) as (answer, digest):
         resumed = answer.status == PARTIAL_CONTENT
+        if resumed and not answer.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+            tag_file.unlink()
+            raise _BrokenOffError("the server sent another part of the file than asked for")
         start = start if resumed else 0
         length = answer.headers.get("Content-Length")
         size = None if length is None else start + int(length)
         with _disk_errors(part):
+            if not resumed:
+                part.unlink(missing_ok=True)  # before its tag changes: who is killed here must not go on with old bytes
             if size is not None:
                 _refuse_too_large(size - start, part)
             tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
@@ -110,28 +105,28 @@ def _receive(url: str, part: Path, name: str, progress: Progress | None) -> _Tra
         done = _copy(answer, part, start, lambda done: progress and progress(name, done, size))
     if size is not None and done < size:
         raise _BrokenOffError(f"{done:,} of {size:,} bytes are here")
-    return _Transfer(size, digest)
+    return digest
 
 
 def _copy(answer: Any, part: Path, start: int, report: Callable[[int], Any]) -> int:
     """Write what the server sends from `start` on; returns how many bytes the file then has."""
     done = start
-    with _disk_errors(part):
-        handle = part.open("ab" if start else "wb")
-    with handle:
+    with _disk_errors(part), part.open("ab" if start else "wb") as handle:
         report(done)
-        while True:
-            try:
-                chunk = answer.read(CHUNK)
-            except NETWORK_ERRORS as error:
-                raise _BrokenOffError(f"{done:,} bytes are here; the network says: {error}") from error
-            if not chunk:
-                return done
-            with _disk_errors(part):
-                handle.write(chunk)
-                handle.flush()
+        while chunk := _next_chunk(answer, done):
+            handle.write(chunk)
+            handle.flush()
             done += len(chunk)
             report(done)
+    return done
+
+
+def _next_chunk(answer: Any, done: int) -> bytes:
+    try:
+        chunk: bytes = answer.read(CHUNK)
+    except NETWORK_ERRORS as error:
+        raise _BrokenOffError(f"{done:,} bytes are here; the network says: {error}") from error
+    return chunk
 
 
 @contextmanager
@@ -153,7 +148,7 @@ def _answered(url: str, start: int, tag_file: Path) -> Iterator[tuple[Any, str |
             where=url,
             hint="The file may have moved; get it by hand and give its folder with --from",
         ) from error
-    except (URLError, *NETWORK_ERRORS) as error:
+    except NETWORK_ERRORS as error:
         raise FileError(
             f"cannot reach {urlsplit(url).hostname}",
             where=url,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 CHUNK = 2**20
-LARGEST_ENTRY = 2**27  # characters; past that a file is damaged: a vector of a million numbers has a fifth of them
+LARGEST_ENTRY = 2**27  # characters; past that a file is damaged: a vector of a million numbers has a sixth of them
 BLANKS = re.compile(r"[ \t\n\r]*")
 
 _decode = json.JSONDecoder().raw_decode
