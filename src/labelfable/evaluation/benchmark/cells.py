@@ -14,11 +14,13 @@ import shutil
 import subprocess
 from dataclasses import dataclass, field
 from functools import cache
+from glob import escape
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import labelfable
+from labelfable.errors import FileError
 from labelfable.persistence import make_folder, replace_file
 
 PACKAGE = Path(labelfable.__file__).parent
@@ -115,10 +117,13 @@ def commit() -> str:
 
 def file_digest(path: Path) -> str:
     """Digest of a data set: of a folder's files, or of a file and those of the same name beside it."""
-    files = path.rglob("*") if path.is_dir() else path.parent.glob(f"{path.stem}.*")
+    files = path.rglob("*") if path.is_dir() else path.parent.glob(f"{escape(path.stem)}.*")
     digest = hashlib.sha256()
     for file in sorted(each for each in files if each.is_file()):
         digest.update(file.name.encode() + b"\0")
-        with file.open("rb") as handle:
-            digest.update(hashlib.file_digest(handle, "sha256").digest())
+        try:
+            with file.open("rb") as handle:
+                digest.update(hashlib.file_digest(handle, "sha256").digest())
+        except OSError as error:
+            raise FileError("cannot read this file", where=str(file), hint=f"The system says: {error}") from error
     return digest.hexdigest()[:DIGITS]

@@ -69,7 +69,7 @@ def run_table(
         raise InputError(f"no data set {unknown[0]!r}", where=str(folder), hint=f"There are {', '.join(found)}")
     chosen = {name: found[name] for name in sets or found}
     cells = plan_table(chosen, models, range(_positive(n_seeds, "seeds")), n_threads=options.threads)
-    document = summarise(cells, _run(cells, options))
+    document = summarise(cells, _run("benchmark", cells, options))
     drawn = [lambda: plots.draw_dots(document, options.out), lambda: plots.draw_dots(document, options.out, "whole")]
     drawn.append(lambda: plots.draw_reliability(document, options.out))
     return _written("benchmark", document, pages.table_text(document), drawn, options)
@@ -85,7 +85,7 @@ def run_size(
     """Figure "dataset size": accuracy against the number of items."""
     n_repetitions, n_threads = _positive(n_repetitions, "repetitions"), options.threads
     cells = size.plan(models, sizes, n_repetitions, n_threads=n_threads, published_up_to=published_up_to)
-    document = size.summarise(cells, _run(cells, options))
+    document = size.summarise(cells, _run("dataset_size", cells, options))
     drawn = [lambda: size.draw(document, options.out)]
     return _written("dataset_size", document, size.text(document), drawn, options)
 
@@ -93,13 +93,16 @@ def run_size(
 def run_gain(n_sets: int, n_items: int, options: RunOptions, model: ModelSpec = gain.CHOSEN) -> Outcome:
     """Figure "when features help": gain of FABLE over EBCC against the correlation of features and votes."""
     cells = gain.plan(_positive(n_sets, "sets"), _positive(n_items, "items"), model, n_threads=options.threads)
-    document = gain.summarise(cells, _run(cells, options))
+    document = gain.summarise(cells, _run("feature_gain", cells, options))
     drawn = [lambda: gain.draw(document, options.out)]
     return _written("feature_gain", document, gain.text(document), drawn, options)
 
 
-def _run(cells: Sequence[Cell], options: RunOptions) -> list[dict[str, Any]]:
+def _run(name: str, cells: Sequence[Cell], options: RunOptions) -> list[dict[str, Any]]:
+    """Measure what is missing, once it is known that the results can be written."""
     make_folder(options.out)
+    if options.docs is not None:
+        pages.around(options.docs, name)
     return run_cells(
         cells,
         CellStore(options.out / "cells"),

@@ -29,6 +29,13 @@ DIGITS = {"covered": 1, "whole": 1, "log_loss": 2, "calibration_error": 3, "seco
 
 def renew(page: Path, program: str, text: str) -> None:
     """Put what a program measured between a page's marks for it: figures in pages are never typed."""
+    before, after = around(page, program)
+    with replace_file(page) as temporary:
+        temporary.write_text(f"{before}\n\n{text}\n\n{after}", encoding="utf-8")
+
+
+def around(page: Path, program: str) -> tuple[str, str]:
+    """A page up to the mark where a program's part begins, and from the mark where it ends."""
     begin = f"<!-- begin: {program} -->"
     try:
         before, mark, rest = page.read_text(encoding="utf-8").partition(begin)
@@ -36,11 +43,9 @@ def renew(page: Path, program: str, text: str) -> None:
         raise FileError("cannot read this page", where=str(page), hint=f"The system says: {error.strerror}") from error
     _, end, after = rest.partition(END)
     if not mark or not end:
-        raise FileError(
-            f"this page has no part for {program}", where=str(page), hint=f"Add the lines {begin} and {END}"
-        )
-    with replace_file(page) as temporary:
-        temporary.write_text(f"{before}{begin}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+        hint = f"Add the lines {begin} and {END}"
+        raise FileError(f"this page has no part for {program}", where=str(page), hint=hint)
+    return before + mark, end + after
 
 
 def write_json(document: dict[str, Any], path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
@@ -166,7 +167,7 @@ def _answer(each: Running, limit: float) -> dict[str, Any]:
     wall = time.monotonic() - each.began
     try:
         answer: dict[str, Any] = each.answer.recv() if each.answer.poll() else {}
-    except EOFError:
+    except (EOFError, OSError):  # it ended before its answer was whole
         answer = {}
     if answer:
         each.process.join()
@@ -185,6 +186,7 @@ def _answer(each: Running, limit: float) -> dict[str, Any]:
 
 def _work(answer: Connection, module: str, function: str, job: dict[str, Any]) -> None:
     """In a process of its own: measure, and send what was found."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who presses Ctrl-C means the whole run, which ends its processes
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         found = {"status": "ok", "reason": ""} | getattr(importlib.import_module(module), function)(job)

@@ -74,14 +74,7 @@ def summarise(cells: Sequence[Cell], found: Sequence[dict[str, Any]]) -> dict[st
         "repetitions": len({record["seed"] for record in records}),
         "models": models,
         "sizes": sizes,
-        "largest_published": max(
-            (
-                s
-                for s in sizes
-                if (PUBLISHED.label, s) in accuracies and not np.isnan(accuracies[PUBLISHED.label, s]).all()
-            ),
-            default=0,
-        ),
+        "largest_published": max((e["n_items"] for e in summary if e["model"] == PUBLISHED.label), default=0),
         "summary": summary,
         "findings": findings(accuracies, models, sizes),
         "seconds_a_repetition": seconds_of_one(
@@ -183,8 +176,8 @@ def text(document: dict[str, Any]) -> str:
         " accuracy over all items in percent, mean ± standard deviation; ties at random, seeded by the draw."
     )
     rule = (
-        f"**The paper's claim, part by part.** ± one standard error; a difference counts from {ERRORS:g} on, and is denied"
-        f" where {ERRORS:g} are less than {PRECISE:g} points."
+        f"**The paper's claim, part by part.** ± one standard error; a difference counts from {ERRORS:g} on, and is"
+        f" denied where {ERRORS:g} are less than {PRECISE:g} points."
     )
     parts = [
         drawn,
