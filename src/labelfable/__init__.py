@@ -1,14 +1,28 @@
 """Several noisy votes per item in, calibrated probabilistic labels out; no gold labels needed."""
 
-from labelfable.models import EBCC, FABLE, IBCC, DataProgramming, DawidSkene, FlyingSquid, MajorityVote, MeTaL, load
+from labelfable.models import (
+    EBCC,
+    FABLE,
+    IBCC,
+    Contribution,
+    DataProgramming,
+    DawidSkene,
+    Explanation,
+    FlyingSquid,
+    MajorityVote,
+    MeTaL,
+    load,
+)
 from labelfable.votes import VoteTable, read_votes, source_summary
 
 __all__ = [
     "EBCC",
     "FABLE",
     "IBCC",
+    "Contribution",
     "DataProgramming",
     "DawidSkene",
+    "Explanation",
     "FlyingSquid",
     "MajorityVote",
     "MeTaL",

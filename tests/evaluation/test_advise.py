@@ -18,7 +18,7 @@ def test_features_that_know_the_class_should_help_and_noise_should_not():
     useful = NOISE + 2 * np.eye(5)[TRUTH]
     told = advise(read_votes(VOTES), useful)
     assert told.verdict == "strong"
-    assert told.words.startswith("Features should help")
+    assert told.words.startswith("Features can help")
     silent = advise(read_votes(VOTES), NOISE)
     assert silent.verdict == "no"
     assert silent.words.startswith("Features should not help")

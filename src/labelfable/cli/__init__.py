@@ -2,5 +2,8 @@
 
 from labelfable.cli import bench, datasets  # their commands join the app
 from labelfable.cli.commands import app, main
+from labelfable.cli.explain import EXAMPLE, explain
+
+app.command(epilog=EXAMPLE)(explain)
 
 __all__ = ["app", "bench", "datasets", "main"]

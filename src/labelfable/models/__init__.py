@@ -4,9 +4,22 @@ from labelfable.models.bcc.estimator import EBCC, IBCC
 from labelfable.models.data_programming.estimator import DataProgramming
 from labelfable.models.dawid_skene import DawidSkene
 from labelfable.models.fable.estimator import FABLE
+from labelfable.models.fable.explain import Contribution, Explanation
 from labelfable.models.flyingsquid.estimator import FlyingSquid
 from labelfable.models.majority_vote import MajorityVote
 from labelfable.models.metal.estimator import MeTaL
 from labelfable.models.registry import load
 
-__all__ = ["EBCC", "FABLE", "IBCC", "DataProgramming", "DawidSkene", "FlyingSquid", "MajorityVote", "MeTaL", "load"]
+__all__ = [
+    "EBCC",
+    "FABLE",
+    "IBCC",
+    "Contribution",
+    "DataProgramming",
+    "DawidSkene",
+    "Explanation",
+    "FlyingSquid",
+    "MajorityVote",
+    "MeTaL",
+    "load",
+]

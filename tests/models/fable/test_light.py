@@ -95,11 +95,11 @@ def test_it_rests_where_the_full_updates_rest(emission, reading):
     light = climb(Start(problem.sweeps, problem.shards), Serial(), stopping)
     full = run_sweeps(problem.sweeps, problem.shards, Serial(), Stopping(0.0, 3000, 1))
     again = problem.sweeps.global_step(problem.statistics(light.factors))
-    assert light.converged
-    assert np.all(np.diff(light.history.totals) >= 0)
+    assert light.fit.converged
+    assert np.all(np.diff(light.fit.history.totals) >= 0)
     assert_close(again.weights.mean, light.factors.weights.mean, "minimum")
     assert_close(again.votes.logs, light.factors.votes.logs, "minimum")
-    assert light.history.totals[-1] >= full.history.totals[-1] - EXACT.minimum * abs(full.history.totals[-1])
+    assert light.fit.history.totals[-1] >= full.history.totals[-1] - EXACT.minimum * abs(full.history.totals[-1])
 
 
 @pytest.mark.parametrize("tilt", TILTS)
@@ -142,6 +142,6 @@ def test_posteriors_climb_to_where_they_rest_in_fewer_sweeps():
     problem = replace(CASE, tilt="posterior").problem()
     plain = run_sweeps(problem.sweeps, problem.shards, Serial(), Stopping(1e-9, 4000, CASE.n_items))
     fast = climb(Start(problem.sweeps, problem.shards), Serial(), Stopping(1e-9, 4000, CASE.n_items))
-    assert fast.converged
-    assert len(fast.history.terms) < len(plain.history.terms)
-    assert fast.history.totals[-1] >= plain.history.totals[-1] - EXACT.minimum * abs(plain.history.totals[-1])
+    assert fast.fit.converged
+    assert len(fast.fit.history.terms) < len(plain.history.terms)
+    assert fast.fit.history.totals[-1] >= plain.history.totals[-1] - EXACT.minimum * abs(plain.history.totals[-1])

@@ -223,7 +223,7 @@ def draw(document: dict[str, Any], folder: Path) -> list[Path]:
         axes.set_xticks(document["sizes"], [f"{n:,}" for n in document["sizes"]])
         title = f"Four Gaussian classes, eight sources; {document['repetitions']} draws, band: one standard deviation"
         axes.set_title(title, loc="left", fontsize=8, color="#555555")
-        figure.legend(loc="outside lower center", ncols=len(document["models"]))
+        figure.legend(loc="outside lower center", ncols=3)
         return plots.save(figure, folder, "dataset_size")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from labelfable.models.fable.emission import VoteFactor
+from labelfable.models.fable.emission_hierarchy import Strengths
 from labelfable.models.fable.process import WeightFactor
 from labelfable.numerics.namespace import Array
 
@@ -59,6 +60,8 @@ class SufficientStatistics:
     """What the items say of the class proportions, [K]."""
     bound: dict[str, float]
     """The items' part of the bound at the globals that the statistics were made with, by term."""
+    strengths: Strengths | None = None
+    """The vote prior's strengths in those globals, where they are learned: the global step goes on from there."""
 
     def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
         """The statistics of both."""
@@ -69,4 +72,5 @@ class SufficientStatistics:
             self.totals + other.totals,
             self.proportions + other.proportions,
             {name: value + other.bound[name] for name, value in self.bound.items()},
+            self.strengths,
         )

@@ -35,3 +35,8 @@ def cut_items(
 def rows_of(projected: Projected, chosen: Any) -> Projected:
     """Some items' columns: a slice or numbers."""
     return Projected(projected.phi[chosen], projected.residual[chosen])
+
+
+def features_or_none(features: Any, n_items: int) -> Any:
+    """No features are features without a column: only the constant is left of each process."""
+    return np.zeros((n_items, 0)) if features is None else features

@@ -82,7 +82,9 @@ class LightSweeps:
         """Statistics of the given responsibilities, with the processes at their prior, and Φ'Φ."""
         ones = array_namespace(shard.projected.phi).ones_like(shard.projected.phi[:, :1])
         begin = LightGlobals(self.full.prior_globals(shard), None)
-        return None, self._statistics(shard, begin, shard.start, weighted_gram(shard.projected.phi, ones))
+        return None, self._statistics(
+            shard, begin, shard.start, self.full.copies * weighted_gram(shard.projected.phi, ones)
+        )
 
     def local_step(self, shard: FableShard, local: None, global_: LightGlobals) -> tuple[None, LightStatistics]:
         """Item factors at their joint optimum, and their statistics."""
@@ -96,8 +98,9 @@ class LightSweeps:
         xp = array_namespace(shard.projected.phi)
         items, terms = full.item_factors(shard, global_.factors, responsibilities)
         curvature, lean = full.quadratic(items)
-        sums = full.sums(shard, items, gram, lean - curvature * items.process, terms)
-        return LightStatistics(sums, xp.sum(curvature, axis=0, dtype=xp.float64), global_)
+        known = (terms, global_.factors.votes.strengths)
+        sums = full.sums(shard, items, gram, lean - curvature * items.process, known)
+        return LightStatistics(sums, full.copies * xp.sum(curvature, axis=0, dtype=xp.float64), global_)
 
     def global_step(self, statistics: LightStatistics) -> LightGlobals:
         """A step of the processes, every other factor at its optimum.                               Equation (F')"""

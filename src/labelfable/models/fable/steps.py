@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from labelfable.inference.shards import Shard
@@ -30,6 +29,7 @@ from labelfable.models.fable.augmentation import (
 )
 from labelfable.models.fable.bound import global_bound, items_bound
 from labelfable.models.fable.emission import Emission, VoteFactor, VotePrior, near_logarithm
+from labelfable.models.fable.emission_hierarchy import Strengths
 from labelfable.models.fable.factors import GlobalFactors, ItemFactors, SufficientStatistics
 from labelfable.models.fable.mixture import update_responsibilities
 from labelfable.models.fable.process import (
@@ -77,6 +77,8 @@ class FableSweeps:
     """tilt="mean": the processes as points, so that t = |m|."""
     normaliser: NormaliserName = "factored"
     """Whether λ has a factor of its own, (B) and (C), or is integrated out, (B')."""
+    copies: float = 1.0
+    """How many items each item stands for, as in a sample."""
 
     def start(self, shard: FableShard) -> tuple[None, SufficientStatistics]:
         """Statistics of the given responsibilities, with the processes at their prior."""
@@ -93,7 +95,8 @@ class FableSweeps:
 
     def globals_with(self, weights: WeightFactor, statistics: SufficientStatistics) -> GlobalFactors:
         """These processes, and the other factors at their optimum given the items."""
-        votes = self.emission.factor(self.vote_prior, self.layout.unpack(statistics.counts), statistics.totals)
+        counts = self.layout.unpack(statistics.counts)
+        votes = self.emission.factor(self.vote_prior, counts, statistics.totals, statistics.strengths)
         classes = None if self.class_prior is None else update_proportions(self.class_prior, statistics.proportions)
         return self._globals(weights, votes, classes)
 
@@ -139,7 +142,8 @@ class FableSweeps:
             shard.projected.phi.shape[1], self.reading.n_components, shard.projected.phi, is_point=self.is_point
         )
         prior = self.vote_prior.concentration
-        votes = self.emission.factor(self.vote_prior, np.zeros_like(prior), np.zeros(prior.shape[2]))
+        nothing = array_namespace(prior).zeros_like(prior)
+        votes = self.emission.factor(self.vote_prior, nothing, nothing[0, 0, :])
         return self._globals(weights, votes, self.class_prior)
 
     def _globals(self, weights: WeightFactor, votes: VoteFactor, classes: Array | None) -> GlobalFactors:
@@ -186,7 +190,7 @@ class FableSweeps:
             poisson = update_collapsed_mean(log_absent, log_mass, reading.spread(whole))
             return poisson, update_rate_shape(reading.group_sum(poisson)), collapsed_bound(whole)
         shape = solve_normaliser(reading.group_sum(xp.exp(log_absent + log_mass)) / reading.mass)
-        log_rate = digamma(shape) - np.log(reading.mass)
+        log_rate = digamma(shape) - math.log(reading.mass)
         poisson = update_poisson_mean(reading.spread(log_rate), log_absent, log_mass)
         bound = normaliser_bound(
             shape,
@@ -203,9 +207,9 @@ class FableSweeps:
         """Item factors and their sums over one shard."""
         items, terms = self.item_factors(shard, global_, responsibilities)
         curvature, lean = self.quadratic(items)
-        gram = weighted_gram(shard.projected.phi, curvature)
+        gram = self.copies * weighted_gram(shard.projected.phi, curvature)
         mean = array_namespace(lean).astype(self.process_mean, lean.dtype)
-        return self.sums(shard, items, gram, lean - curvature * mean, terms)
+        return self.sums(shard, items, gram, lean - curvature * mean, (terms, global_.votes.strengths))
 
     def quadratic(self, items: ItemFactors) -> tuple[Array, Array]:
         """What the bound is in f, lean f − ½ θ f²: θ and ½(ρ − rγ), both [n, C]."""
@@ -214,18 +218,30 @@ class FableSweeps:
         return curvature, (items.responsibilities - counted) / 2
 
     def sums(
-        self, shard: FableShard, items: ItemFactors, gram: Array, pull: Array, terms: dict[str, float]
+        self,
+        shard: FableShard,
+        items: ItemFactors,
+        gram: Array,
+        pull: Array,
+        known: tuple[dict[str, float], Strengths | None],
     ) -> SufficientStatistics:
-        """Sums over one shard; the Gram is made already."""
-        phi, ρ = shard.projected.phi, items.responsibilities
-        xp = array_namespace(phi)
+        """Sums over one shard, as many times as its items count.
+
+        The Gram is made already, and so are the bound's terms and the prior's strengths.
+        """
+        ρ = items.responsibilities
+        xp = array_namespace(ρ)
+        columns = xp.astype(shard.projected.phi, pull.dtype, copy=False)  # a start is float64 whatever the features are
+        weight = self.copies * self.evidence_weight
+        proportions = xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0, dtype=xp.float64)
         return SufficientStatistics(
             gram=gram,
-            potential=xp.astype(xp.matrix_transpose(xp.matrix_transpose(pull) @ phi), xp.float64),
-            counts=self.evidence_weight * shard.votes.maps.counts(ρ),
-            totals=self.evidence_weight * xp.sum(ρ, axis=0, dtype=xp.float64),
-            proportions=xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0, dtype=xp.float64),
-            bound=terms,
+            potential=self.copies * xp.astype(xp.matrix_transpose(xp.matrix_transpose(pull) @ columns), xp.float64),
+            counts=weight * shard.votes.maps.counts(ρ),
+            totals=weight * xp.sum(ρ, axis=0, dtype=xp.float64),
+            proportions=self.copies * proportions,
+            bound={name: self.copies * term for name, term in known[0].items()},
+            strengths=known[1],
         )
 
 
