@@ -93,6 +93,7 @@ def update_strengths(
         slope, bend = free.T @ found.gradient, -free.T @ found.curvature @ free
         step = free @ np.linalg.solve(bend, slope)
         if float(found.gradient @ step) <= LEAST_GAIN * abs(found.value):
+            here = here + step  # so short that it cannot overshoot, and it squares what error is left
             break
         ahead = step < 0
         step *= min(1.0, float(np.min(NEARLY_ALL * here[ahead] / -step[ahead], initial=1.0)))

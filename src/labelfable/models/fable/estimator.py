@@ -6,9 +6,11 @@ AISTATS 2023.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -23,7 +25,7 @@ from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor,
 from labelfable.models.fable.emission_hierarchy import Hierarchy
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
 from labelfable.models.fable.explain import Explanation, explain_items
-from labelfable.models.fable.factors import GlobalFactors
+from labelfable.models.fable.factors import GlobalFactors, SufficientStatistics
 from labelfable.models.fable.hyperparameters import (
     LEARNT_ITEMS,
     Profile,
@@ -33,7 +35,7 @@ from labelfable.models.fable.hyperparameters import (
     learn_parameters,
 )
 from labelfable.models.fable.items import cut_items, features_or_none, rows_of
-from labelfable.models.fable.light import SWEEP_TYPES
+from labelfable.models.fable.light import SWEEP_TYPES, Curvature
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
 from labelfable.models.fable.published import PublishedFit, fit_published, predict_published
@@ -43,6 +45,7 @@ from labelfable.models.fable.reading import Reading, ReadingName
 from labelfable.models.fable.search import Start, climb_best, sampled
 from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard, FableSweeps
+from labelfable.models.fable.streaming import Stream, grown, stream_of
 from labelfable.models.protocol import (
     AT_LEAST_ONE,
     CHECKPOINT,
@@ -57,12 +60,15 @@ from labelfable.models.protocol import (
 )
 from labelfable.numerics.random import seed_of
 from labelfable.votes.maps import Layout
+from labelfable.votes.read import read_gold, read_votes
 from labelfable.votes.stored import StoredVotes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labelfable.votes.table import VoteTable
+
+ON_DISK = "these votes stay on disk"
 
 
 class FABLE(BaseLabelModel):
@@ -117,6 +123,8 @@ class FABLE(BaseLabelModel):
         Whether items without votes take part in the fit.  They are predicted either way.
     class_prior : "votes", "uniform", "learned", or one number a class
         Class proportions: majority vote's, equal, given, or left to the processes' constants (to τ where it exists).
+    decay : float
+        How fast old items fade in `partial_fit`: 1 keeps them for ever, less follows what changes.
     published : dict or None
         Settings of inference="published": see `PublishedSettings`.
     n_init : int
@@ -167,6 +175,7 @@ class FABLE(BaseLabelModel):
         "tilt": [StrOptions({"mean", "posterior"})],
         "uncovered": [StrOptions({"out", "in"})],
         "class_prior": CLASS_PRIOR,
+        "decay": [Interval(Real, 0, 1, closed="right")],
         "published": [dict, None],
         "n_init": AT_LEAST_ONE,
         "tol": NOT_NEGATIVE,
@@ -181,8 +190,12 @@ class FABLE(BaseLabelModel):
         *(GlobalFactors, WeightFactor, VoteFactor),
         *(FableSweeps, Reading, Emission, Layout, VotePrior, Hierarchy),
         *(PublishedFit, Held),
+        *(Curvature, Stream, SufficientStatistics),
         *STORED_TYPES,
     )
+    sweeps_: FableSweeps
+    globals_: GlobalFactors
+    stream_: Stream | None
 
     def __init__(
         self,
@@ -216,6 +229,7 @@ class FABLE(BaseLabelModel):
         tilt: str = "mean",
         uncovered: str = "out",
         class_prior: Any = "votes",
+        decay: float = 0.7,
         published: Any = None,
         n_init: int = 3,
         tol: float = 1e-6,
@@ -254,6 +268,7 @@ class FABLE(BaseLabelModel):
         self.tilt = tilt
         self.uncovered = uncovered
         self.class_prior = class_prior
+        self.decay = decay
         self.published = published
         self.n_init = n_init
         self.tol = tol
@@ -271,11 +286,45 @@ class FABLE(BaseLabelModel):
         """
         table = self._read_like_fit(votes)
         if isinstance(table, StoredVotes):
-            raise InputError("these votes stay on disk", hint="Read the items to explain: votes.read(start, stop)")
+            raise InputError(ON_DISK, hint="Read the items to explain: votes.read(start, stop)")
         if self.inference == "published":
             raise ModelError("the paper's rules as printed explain nothing", hint="Fit with inference='variational'")
         fit = (self.projection_, self.sweeps_, self.globals_)
         return explain_items(items, self._heard(table), features_or_none(features, table.n_items), fit)
+
+    def partial_fit(
+        self, votes: Any, y: Any = None, *, features: Any = None, classes: Sequence[Any] | None = None
+    ) -> Self:
+        """Go on with further items: the first call is a fit, each later one moves what was fitted towards its items.
+
+        Give `classes` to the first call where its votes may not name them all.  How the features are scaled and
+        projected is settled by the first call.  `decay` says how fast old items fade.                   Equation (S)
+        """
+        self._validate_params()
+        if self.inference == "published" or (self.emission == "silence" and self.silence_weight < 1):
+            setting = "silence_weight below 1" if self.inference == "variational" else "inference='published'"
+            raise ModelError(f"partial_fit does not go with {setting}", hint="Fit all items at once")
+        if not hasattr(self, "globals_"):
+            return self.fit(votes if classes is None else read_votes(votes, classes=classes), y, features=features)
+        began = time.perf_counter()
+        table = self._read_like_fit(votes)
+        if isinstance(table, StoredVotes):
+            raise InputError(ON_DISK, hint="Give them in batches: votes.read(start, stop)")
+        gold = read_gold(y, table)[1]
+        projected = self.projection_.project(features_or_none(features, table.n_items), table.n_items)
+        chosen = self._fitted_items(table, gold)
+        rows, known = self._heard(table.rows(chosen)), None if gold is None else gold[chosen]
+        if self.stream_ is None:
+            self.stream_ = stream_of(self.sweeps_, self.globals_, self.curvature_, self.n_fitted_)
+        growth = 1 + rows.n_items / self.stream_.n_items if self.scale == "proportional" else 1.0
+        sweeps = replace(self.sweeps_, layout=rows.layout, vote_prior=grown(self.sweeps_.vote_prior, growth))
+        shards = cut_items(rows, known, rows_of(projected, chosen), None)
+        engine = engine_of(self.n_jobs)
+        self.stream_, self.globals_ = self.stream_.absorb(sweeps, shards, self.globals_, engine, self.decay)
+        self.sweeps_ = sweeps
+        answer = Answer.of(table, np.ones(table.n_items), gold, self._probabilities(table, projected))
+        self._report(table, answer, Course(), time.perf_counter() - began)
+        return self
 
     def _fit_table(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
         if self.inference == "published":
@@ -305,6 +354,7 @@ class FABLE(BaseLabelModel):
         keep = keeper_of(self, rows, known, inside.phi)
         best = climb_best(starts, engine_of(self.n_jobs, self.engine), stopping, whole, keep)
         self.sweeps_, self.globals_ = best.sweeps, best.factors
+        self.curvature_, self.n_fitted_, self.stream_ = best.curvature, rows.n_items, None
         probabilities = self._probabilities(table, projected)
         self.class_prior_ = np.exp(self.sweeps_.log_proportions)
         if isinstance(self.class_prior, str) and self.class_prior == "learned":

@@ -63,6 +63,18 @@ class SufficientStatistics:
     strengths: Strengths | None = None
     """The vote prior's strengths in those globals, where they are learned: the global step goes on from there."""
 
+    def times(self, factor: float) -> SufficientStatistics:
+        """The statistics of so many times as many items."""
+        return SufficientStatistics(
+            factor * self.gram,
+            factor * self.potential,
+            factor * self.counts,
+            factor * self.totals,
+            factor * self.proportions,
+            {name: factor * value for name, value in self.bound.items()},
+            self.strengths,
+        )
+
     def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
         """The statistics of both."""
         return SufficientStatistics(

@@ -17,7 +17,7 @@ from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import Engine
 from labelfable.inference.sweep import Checkpoint, Fit, run_sweeps
 from labelfable.models.fable.factors import GlobalFactors
-from labelfable.models.fable.light import LightSweeps
+from labelfable.models.fable.light import Curvature, LightSweeps
 from labelfable.models.fable.steps import FableSweeps
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ class Peak:
     def height(self) -> float:
         """The bound."""
         return self.fit.history.totals[-1]
+
+    @property
+    def curvature(self) -> Curvature | None:
+        """By what the processes were moved; None where each component has its own."""
+        return self.fit.global_.curvature if self.sweeps.is_point else None
 
     @property
     def factors(self) -> GlobalFactors:

@@ -160,6 +160,7 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
     keep = keeper_of(model, census, gold, None if features is None else features.stamp)
     best = climb_best(starts, engine, stopping, None if is_all else shards, keep)
     model.sweeps_, model.globals_ = best.sweeps, best.factors
+    model.curvature_, model.n_fitted_, model.stream_ = best.curvature, census.n_items, None
     model.class_prior_ = np.exp(model.sweeps_.log_proportions)
     comparison = compare_stored(model, votes, features, gold)
     if isinstance(model.class_prior, str) and model.class_prior == "learned":
