@@ -10,7 +10,7 @@ import pytest
 
 from labelfable import DawidSkene, MajorityVote, read_votes
 from labelfable.errors import NotConvergedWarning, VanishedClassWarning
-from labelfable.models.report import FitReport, against_majority, warn_of
+from labelfable.models.report import FitReport, compared, warn_of
 from tests.tolerances import assert_close
 
 VOTES = read_votes(np.array([[0, 0], [1, 1], [0, 1], [2, -1], [-1, -1]]))
@@ -21,7 +21,8 @@ def against(labels, *, table=VOTES, weights=None, gold=None):
     n_classes = table.n_classes
     probabilities = np.array([np.eye(n_classes)[k] if k >= 0 else np.full(n_classes, 1 / n_classes) for k in labels])
     weights = np.ones(table.n_items) if weights is None else np.asarray(weights, dtype=float)
-    return against_majority(table, weights, None if gold is None else np.asarray(gold), probabilities)
+    found = compared(table, weights, None if gold is None else np.asarray(gold), probabilities)
+    return found.changed_share, found.contradicted, found.collapsed(table.classes)
 
 
 @pytest.mark.parametrize(

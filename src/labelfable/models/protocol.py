@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from labelfable.errors import InputError
-from labelfable.models.report import TIE, FitReport, against_majority, warn_of
+from labelfable.models.report import TIE, FitReport, compared, warn_of
 from labelfable.numerics.random import block_generators, seed_of
 from labelfable.votes.encode import short_list
 from labelfable.votes.read import read_gold, read_votes
@@ -101,7 +101,7 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
             said = "A column-vector y was passed when a 1d array was expected: y.ravel() makes one."
             warnings.warn(said, DataConversionWarning, stacklevel=2)
         began = time.perf_counter()
-        table, gold = read_gold(y, read_votes(votes))
+        table, gold = read_gold(y, read_votes(votes, copy=False))
         self._keep_names(table)
         course, answer = self._fit_table(table, gold, features)
         self._report(table, answer, course, time.perf_counter() - began)
@@ -195,11 +195,9 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = table.n_sources
 
     def _report(self, table: VoteTable, answer: Answer, course: Course, seconds: float) -> None:
-        changed, contradicted, collapsed = against_majority(
-            answer.rows, answer.weights, answer.gold, answer.probabilities
-        )
-        given = answer.rows.counts(answer.weights[:, None])[:, : table.n_spoken, 0].sum(axis=1)
-        silent = [table.sources[j] for j in np.flatnonzero(given == 0)]
+        n_jobs = getattr(self, "n_jobs", None)
+        against = compared(answer.rows, answer.weights, answer.gold, answer.probabilities, n_jobs)
+        silent = [table.sources[j] for j in np.flatnonzero(against.given == 0)]
         notes = list(course.notes)
         if silent:
             notes.insert(0, f"{len(silent)} of {table.n_sources} sources never vote: {short_list(silent)}")
@@ -208,7 +206,7 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         self.report_ = FitReport(
             model=type(self).__name__,
             n_items=table.n_items,
-            n_covered=round(float(answer.weights[answer.rows.covered].sum())),
+            n_covered=round(against.covered),
             n_distinct=answer.rows.n_items,
             n_sources=table.n_sources,
             n_classes=table.n_classes,
@@ -216,9 +214,9 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
             converged=course.converged,
             stopped=course.stopped,
             history=course.history.terms if course.history else [],
-            changed_share=changed,
-            contradicted=contradicted,
-            collapsed=collapsed,
+            changed_share=against.changed_share,
+            contradicted=round(against.contradicted),
+            collapsed=against.collapsed(table.classes),
             notes=notes,
         )
 
@@ -235,6 +233,7 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
             classes=self.classes_.tolist(),
             sources=self.sources_.tolist() if named and not _is_unnamed(votes) else None,
             exclusions=exclusions,
+            copy=False,  # the table ends with the call
         )
         if table.n_sources != len(self.sources_):
             raise InputError(

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfable.errors import NotConvergedWarning, VanishedClassWarning
-from labelfable.numerics.namespace import row_maximum, row_sum
+from labelfable.inference.execution import sum_over
+from labelfable.inference.shards import FEWEST_ITEMS, cut
+from labelfable.numerics.namespace import folded, row_maximum, row_sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from labelfable.inference.shards import Shard
     from labelfable.votes.table import VoteTable
 
-BLOCK_ITEMS = 2**14  # compared at a time, so that the comparison takes little memory
 TIE = 1e-9  # probabilities and vote totals closer than this are equal
 
 
@@ -79,35 +81,82 @@ class FitReport:
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])
 
 
-def against_majority(
+@dataclass(frozen=True)
+class Comparison:
+    """A model's answers against majority vote's: sums over items, which add up."""
+
+    covered: float
+    """Items with a vote."""
+    asked: float
+    """Those of them whose class was not known to the fit."""
+    changed: float
+    contradicted: float
+    given: NDArray[np.floating]
+    """How often each source voted, [sources]."""
+    majority_has: NDArray[np.bool_]
+    """Classes that majority vote gives to some item, [classes]."""
+    model_has: NDArray[np.bool_]
+
+    def __add__(self, other: Comparison) -> Comparison:
+        """The sums of both."""
+        return Comparison(
+            self.covered + other.covered,
+            self.asked + other.asked,
+            self.changed + other.changed,
+            self.contradicted + other.contradicted,
+            self.given + other.given,
+            self.majority_has | other.majority_has,
+            self.model_has | other.model_has,
+        )
+
+    @property
+    def changed_share(self) -> float:
+        """Share of covered items whose label is not among majority vote's winners."""
+        return self.changed / self.asked if self.asked else 0.0
+
+    def collapsed(self, classes: NDArray[Any]) -> list[Any]:
+        """Classes that majority vote gives to some item and the model to none."""
+        return [classes[k].item() for k in np.flatnonzero(self.majority_has & ~self.model_has)]
+
+
+def compared(
     rows: VoteTable,
     weights: NDArray[np.floating],
     gold: NDArray[np.integer] | None,
     probabilities: NDArray[np.floating],
-) -> tuple[float, int, list[Any]]:
-    """Changed share, contradicted unanimous items, collapsed classes.  Items whose gold is known do not count."""
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Answers for these rows against majority vote's.  Items whose gold is known do not count as changed."""
     packed = rows.layout.pack(rows.vote_weights)
-    differs, contradicted, n_covered = 0.0, 0.0, 0.0
-    majority_has, model_has = np.zeros(rows.n_classes, dtype=bool), np.zeros(rows.n_classes, dtype=bool)
-    for start in range(0, rows.n_items, BLOCK_ITEMS):
-        block = slice(start, start + BLOCK_ITEMS)
-        asked = weights[block] if gold is None else weights[block] * (gold[block] < 0)
-        totals, covered = rows.maps(block.start, block.stop).evidence(packed), rows.covered[block]
-        top = row_maximum(totals)
-        wins = totals >= top - TIE
-        best = probabilities[block] >= row_maximum(probabilities[block]) - TIE
+
+    def compare(shard: Shard) -> Comparison:
+        own = probabilities[shard.start : shard.stop]
+        asked = shard.weights if shard.gold is None else shard.weights * (shard.gold < 0)
+        totals = shard.maps.evidence(packed)
+        top, n_votes = row_maximum(totals)[:, 0], row_sum(totals)[:, 0]
+        wins, best = totals >= top[:, None] - TIE, own >= row_maximum(own) - TIE
+        covered = n_votes > 0
         changed = covered & ~row_maximum(wins & best)[:, 0]
-        n_votes = rows.votes_per_item[block]
-        unanimous = (n_votes > 1) & (np.abs(top[:, 0] - n_votes) < TIE)
+        unanimous = (n_votes > 1) & (np.abs(top - n_votes) < TIE)
         counted = covered & (asked > 0)
         clear = counted & (row_sum(wins.astype(np.int32))[:, 0] == 1)
-        majority_has |= (wins & clear[:, None]).any(axis=0)
-        model_has |= (best & counted[:, None]).any(axis=0)
-        differs += float(asked[changed].sum())
-        contradicted += float(asked[changed & unanimous].sum())
-        n_covered += float(asked[covered].sum())
-    collapsed = [rows.classes[k].item() for k in np.flatnonzero(majority_has & ~model_has)]
-    return differs / n_covered if n_covered else 0.0, round(contradicted), collapsed
+        given = rows.layout.unpack(shard.maps.counts(shard.weights[:, None]))
+        return Comparison(
+            float(shard.weights[covered].sum()),
+            float(asked[covered].sum()),
+            float(asked[changed].sum()),
+            float(asked[changed & unanimous].sum()),
+            given[:, : rows.n_spoken, 0].sum(axis=1),
+            _any_row(wins & clear[:, None]),
+            _any_row(best & counted[:, None]),
+        )
+
+    return sum_over(cut(rows, weights, gold, FEWEST_ITEMS), compare, n_jobs)
+
+
+def _any_row(marks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Columns with a mark in some row.  [n, classes] -> [classes]."""
+    return np.asarray(folded(marks).any(axis=0).reshape(-1, marks.shape[1]).any(axis=0))
 
 
 def warn_of(report: FitReport) -> None:
