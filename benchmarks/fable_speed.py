@@ -180,7 +180,7 @@ def against_grams_and_regression(n_items: int) -> tuple[list[str], dict[str, Any
         for subtypes in (1, N_SUBTYPES):
             fit = measured("fit_fable", items=n_items, kind=kind, subtypes=subtypes)
             said = (
-                f"FABLE, M = {subtypes}: {fit['sweeps']} sweeps of all items ({fit['sweeps to 1e-6']} to 1e-6), accuracy"
+                f"FABLE, M = {subtypes}: {fit['sweeps']} sweeps of all ({fit['sweeps to 1e-6']} to 1e-6), accuracy"
                 f" {100 * fit['accuracy']:.1f}, memory {fit['memory']:.1f} × the features' (bar 2)"
             )
             ratio = fit["seconds"] / plain["seconds"]
