@@ -1,6 +1,18 @@
 """Several noisy votes per item in, calibrated probabilistic labels out; no gold labels needed."""
 
-from labelfable.models import EBCC, FABLE, IBCC, DataProgramming, DawidSkene, FlyingSquid, MajorityVote, MeTaL, load
+from labelfable.models import (
+    EBCC,
+    FABLE,
+    IBCC,
+    DataProgramming,
+    DawidSkene,
+    Denoise,
+    FlyingSquid,
+    MajorityVote,
+    MeTaL,
+    WeaSEL,
+    load,
+)
 from labelfable.votes import VoteTable, read_votes, source_summary
 
 __all__ = [
@@ -9,10 +21,12 @@ __all__ = [
     "IBCC",
     "DataProgramming",
     "DawidSkene",
+    "Denoise",
     "FlyingSquid",
     "MajorityVote",
     "MeTaL",
     "VoteTable",
+    "WeaSEL",
     "load",
     "read_votes",
     "source_summary",

@@ -7,6 +7,20 @@ from labelfable.models.fable.estimator import FABLE
 from labelfable.models.flyingsquid.estimator import FlyingSquid
 from labelfable.models.majority_vote import MajorityVote
 from labelfable.models.metal.estimator import MeTaL
+from labelfable.models.neural.denoise import Denoise
+from labelfable.models.neural.weasel import WeaSEL
 from labelfable.models.registry import load
 
-__all__ = ["EBCC", "FABLE", "IBCC", "DataProgramming", "DawidSkene", "FlyingSquid", "MajorityVote", "MeTaL", "load"]
+__all__ = [
+    "EBCC",
+    "FABLE",
+    "IBCC",
+    "DataProgramming",
+    "DawidSkene",
+    "Denoise",
+    "FlyingSquid",
+    "MajorityVote",
+    "MeTaL",
+    "WeaSEL",
+    "load",
+]
