@@ -80,8 +80,7 @@ def main() -> None:
             votes, gold = file["votes"], file["gold"].astype(int)
             features = file["features"].astype(np.float32) if "features" in file else None
         cells += [measure(model, name, (votes, gold, features), settings) for model in models]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607 (the git of whoever runs this)
-    made = f"Ours / published; ties at random, {len(SEEDS)} seeds, commit {commit.stdout.strip() or 'unknown'}."
+    made = f"Ours / published; ties at random, {len(SEEDS)} seeds, commit {commit_of()}."
     tables = [
         as_markdown(cells, models, *kind) for kind in (("covered", REPLICATION), ("whole", PAPER), ("log loss", {}))
     ]
@@ -92,6 +91,12 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     document = {"labelfable": labelfable.__version__, "seeds": len(SEEDS), "ties": "random", "cells": cells}
     (options.out / "published_figures.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def commit_of() -> str:
+    """The commit that is measured."""
+    told = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607 (the git of whoever runs this)
+    return told.stdout.strip() or "unknown"
 
 
 def measure(

@@ -82,7 +82,8 @@ def compare_models(
 
     `models` are names or unfitted models; None means all that are installed, without features those that need
     none.  Majority vote is always among them.  `gold` [items] is for scoring alone: no model sees it, except that a
-    class which only gold names exists for all of them.  A model that cannot be fitted gets a verdict with its error; what models warn of is in their verdicts.
+    class which only gold names exists for all of them.  A model that cannot be fitted gets a verdict with its error;
+    what models warn of is in their verdicts.
     `on_start` is told each model's name before it is fitted.
     """
     table, truth = read_gold(gold, read_votes(votes))
