@@ -18,8 +18,9 @@ from sklearn.utils import get_tags
 from labelfable import read_votes
 from labelfable.errors import InputError, NotConvergedWarning, VanishedClassWarning
 from labelfable.models.protocol import BaseLabelModel, LabelModel
-from labelfable.models.registry import available_models, model_named
+from labelfable.models.registry import model_named
 from tests.conform import (
+    ALL_MODELS,
     COLUMNS,
     GOLD,
     N_CLASSES,
@@ -33,8 +34,10 @@ from tests.conform import (
 from tests.crowds import planted_votes, sparse_of
 from tests.tolerances import assert_close
 
+pytestmark = pytest.mark.usefixtures("votes_as_features")
 
-@pytest.fixture(params=available_models())
+
+@pytest.fixture(params=ALL_MODELS)
 def name(request) -> str:
     return request.param
 

@@ -9,11 +9,12 @@ import pytest
 
 from labelfable import read_votes
 from labelfable.errors import ModelError
-from labelfable.models.registry import available_models
-from tests.conform import N_CLASSES, VOTES, assert_distributions, fit_or_refusal, fitted, made
+from tests.conform import ALL_MODELS, N_CLASSES, VOTES, assert_distributions, fit_or_refusal, fitted, made
+
+pytestmark = pytest.mark.usefixtures("votes_as_features")
 
 
-@pytest.fixture(params=available_models())
+@pytest.fixture(params=ALL_MODELS)
 def name(request) -> str:
     return request.param
 

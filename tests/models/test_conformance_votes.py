@@ -11,8 +11,8 @@ from sklearn.exceptions import DataConversionWarning
 
 from labelfable import read_votes
 from labelfable.errors import InputError, ModelError
-from labelfable.models.registry import available_models
 from tests.conform import (
+    ALL_MODELS,
     COLUMNS,
     GOLD,
     N_CLASSES,
@@ -29,8 +29,10 @@ from tests.conform import (
 from tests.crowds import soft_of, sparse_of
 from tests.tolerances import assert_close
 
+pytestmark = pytest.mark.usefixtures("votes_as_features")
 
-@pytest.fixture(params=available_models())
+
+@pytest.fixture(params=ALL_MODELS)
 def name(request) -> str:
     return request.param
 

@@ -15,7 +15,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labelfable.errors import LabelfableWarning
-from labelfable.models.registry import available_models, model_named
+from labelfable.models.registry import available_models
+from tests.conform import made
 
 CANNOT_HOLD = {
     "check_positive_only_tag_during_fit": "−1 means abstain; numbers below it are refused, as no label is meant",
@@ -45,8 +46,9 @@ def expected_failures(model: Any) -> dict[str, str]:
     return CANNOT_HOLD | ONLY.get(type(model).__name__, {})
 
 
+@pytest.mark.usefixtures("votes_as_features")
 @pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API")
-@parametrize_with_checks([model_named(name)() for name in available_models()], expected_failed_checks=expected_failures)
+@parametrize_with_checks([made(name) for name in available_models()], expected_failed_checks=expected_failures)
 def test_scikit_learn_check(estimator, check):
     np.random.seed(0)  # noqa: NPY002 (the checks draw from NumPy's global generator: else a listed one passes by luck)
     with warnings.catch_warnings():
