@@ -42,6 +42,11 @@ ALL_MODELS = [
 ]
 
 
+def is_network(name: str) -> bool:
+    """Whether its mini-batches are drawn by the items' numbers, and its first weights by the classes' numbers."""
+    return MODELS[name].extra == "neural"
+
+
 def settings_of(name: str) -> dict[str, list[object]]:
     """The limits of the model's settings."""
     return model_named(name)._parameter_constraints
@@ -49,7 +54,7 @@ def settings_of(name: str) -> dict[str, list[object]]:
 
 def made(name: str, **params: object) -> BaseLabelModel:
     """The model with as many of these settings as it has."""
-    quick = QUICK_NETWORK if MODELS[name].extra == "neural" else QUICK
+    quick = QUICK_NETWORK if is_network(name) else QUICK
     return model_named(name)(**{key: value for key, value in (quick | params).items() if key in settings_of(name)})
 
 

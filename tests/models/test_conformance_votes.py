@@ -22,6 +22,7 @@ from tests.conform import (
     assert_distributions,
     fit_or_refusal,
     fitted,
+    is_network,
     made,
     quiet,
     settings_of,
@@ -48,6 +49,8 @@ def test_names_of_classes_come_back(name):
 
 
 def test_classes_keep_the_order_that_they_are_given_in(name):
+    if is_network(name):
+        pytest.skip("the first weights of each class are drawn by its number")
     table = read_votes(WORDS, classes=["eel", "cat", "dog"])
     model = fitted(name, table, **ONE_START)
     assert model.classes_.tolist() == ["eel", "cat", "dog"]

@@ -38,6 +38,8 @@ ONLY = {
     "EBCC": OWN_VOTES,
     "DataProgramming": OWN_VOTES,
     "FlyingSquid": OWN_VOTES,
+    "WeaSEL": OWN_VOTES,
+    "Denoise": OWN_VOTES,
 }
 
 

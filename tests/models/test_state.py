@@ -55,6 +55,7 @@ def assert_same_model(loaded, model):
     assert all(same(value, getattr(loaded, key)) for key, value in fitted.items())
 
 
+@pytest.mark.usefixtures("votes_as_features")
 @pytest.mark.filterwarnings("ignore::labelfable.errors.NotConvergedWarning")
 @pytest.mark.filterwarnings("ignore::labelfable.errors.VanishedClassWarning")
 @pytest.mark.parametrize("name", available_models())

@@ -134,9 +134,11 @@ class NeuralModel(BaseLabelModel):
 
         first = self.weights_["classifier.0.weight"]
         table = rows.table
-        network = self._network(Sizes(first.shape[1], table.n_sources, table.n_classes, first.shape[0])).double()
-        network.load_state_dict({name: torch.from_numpy(value) for name, value in self.weights_.items()})
-        network.eval()
+        with torch.device("meta"):  # where first weights are neither stored nor drawn
+            network = self._network(Sizes(first.shape[1], table.n_sources, table.n_classes, first.shape[0]))
+        stored = {name: torch.from_numpy(value) for name, value in self.weights_.items()}
+        network.load_state_dict(stored, assign=True)
+        network.double().eval()
         with torch.no_grad():
             parts = [answers(network, rows.batch(block), self.answer).numpy() for block in rows.blocks()]
         return np.concatenate(parts)

@@ -102,13 +102,14 @@ class DenoiseObjective:
         self.network, self.items = network, items
         self.shares, self.momentum, self.generator = shares, momentum, generator
         n_items, n_classes, device = items.rows.n_items, network.sizes.n_classes, items.device
+        precision = next(network.parameters()).dtype
         covered = torch.from_numpy(items.rows.table.covered)
         self.covered, self.uncovered = (torch.nonzero(which)[:, 0].to(device) for which in (covered, ~covered))
         self.queue = self.uncovered[:0]
         self.targets = torch.zeros(n_items, dtype=torch.int64, device=device)
-        self.totals = torch.zeros(n_items, n_classes, device=device)
-        self.visits = torch.zeros(n_items, device=device)
-        self.attention = torch.zeros(network.sizes.n_sources, device=device)
+        self.totals = torch.zeros(n_items, n_classes, dtype=precision, device=device)
+        self.visits = torch.zeros(n_items, dtype=precision, device=device)
+        self.attention = torch.zeros(network.sizes.n_sources, dtype=precision, device=device)
         self.seen = 0
         self.end_epoch()
 

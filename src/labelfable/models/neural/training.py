@@ -105,9 +105,10 @@ def train(
 
 
 def batches(rows: Tensor, size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """The rows in a random order, cut into parts of at most `size` that are equally long but for one row.
+    """The rows in a random order, cut into parts of `size` or fewer whose lengths differ by one at most.
 
-    A lone item comes twice, because batch normalisation needs two; no two are cut into parts of one.
+    No part has a single item, because batch normalisation needs two: a lone item comes twice, and parts of `size` 2 may
+    have 3.
     """
     if len(rows) == 1:
         return (rows.repeat(2),)

@@ -25,7 +25,7 @@ class WeaSEL(NeuralModel):
     Parameters
     ----------
     temperature : float
-        Of the softmax over sources: the higher, the nearer to majority vote.  1 in the paper, 2 in its authors' package.
+        Of the softmax over sources: the higher, the nearer to majority vote.  1 in the paper, 2 in its authors' code.
     class_prior : "uniform", "votes", or one number a class
         Class proportions in the encoder.  Under "votes" the two networks tend to agree on the commonest class alone.
     answer : "classifier", "votes" or "surer"
