@@ -1,6 +1,6 @@
 """An epoch of WeaSEL and of Denoise against a bare PyTorch loop over the same layers.
 
-    make bench BENCH=neural_speed
+    make bench BENCH=neural_speed ARGS="--docs docs/neural.md"
 
 The bare loop does what nobody can leave out: random batches, the networks forward, cross-entropy against fixed labels,
 backward, Adam.  CPU seconds (wall seconds on a GPU), the median of several epochs in turn.
@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
+from pages import renew
 from torch import nn
 
 from labelfable import Denoise, WeaSEL, read_votes
@@ -34,13 +36,19 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--docs", type=Path, help="a page whose table is to be renewed")
     options = parser.parse_args()
     items, labels = made_items(options)
     n_covered = int(items.rows.table.covered.sum())
-    print(f"{options.items:,} items × {options.features} features, {n_covered:,} covered, {options.device}")
+    lines = ["| model | seconds an epoch | bare loop | ratio |", "|---|---|---|---|"]
     for model in (WeaSEL(device=options.device), Denoise(device=options.device)):
         bare, ours = epochs_of(model, items, labels, options)
-        print(f"{type(model).__name__}: {ours:.2f} s an epoch, bare loop {bare:.2f} s, ratio {ours / bare:.2f}")
+        lines.append(f"| {type(model).__name__} | {ours:.2f} | {bare:.2f} | {ours / bare:.2f} |")
+    shape = f"{options.items:,} items ({n_covered:,} covered) × {options.features} features, {options.sources} sources"
+    text = "\n".join([f"{shape}; {options.device}, {torch.get_num_threads()} threads.", "", *lines])
+    print(text)
+    if options.docs:
+        renew(options.docs, __file__, text)
 
 
 def made_items(options: argparse.Namespace) -> tuple[Items, torch.Tensor]:
