@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from labelfable.votes.table import VoteTable
 
 BLOCK_ITEMS = 4096
+BLOCK_ENTRIES = 2**23  # a number for each source and class of a block's items, at most: 64 MB
 
 
 class Batch(NamedTuple):
@@ -83,7 +84,8 @@ class Rows:
 
     def blocks(self) -> list[slice]:
         """Consecutive rows, few at a time."""
-        return [slice(first, first + BLOCK_ITEMS) for first in range(0, self.n_items, BLOCK_ITEMS)]
+        step = max(1, min(BLOCK_ITEMS, BLOCK_ENTRIES // (self.table.n_sources * self.table.n_classes)))
+        return [slice(first, first + step) for first in range(0, self.n_items, step)]
 
     def scaled(self, rows: Any) -> NDArray[np.floating]:
         """Scaled features, [n, d]."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 (PyTorch's own name for it)
 from torch import Tensor, nn
 
+from labelfable.models.class_prior import vote_totals
 from labelfable.models.neural.networks import DenoiseNetwork, WeaSELNetwork, weigh_votes
 
 if TYPE_CHECKING:
     from labelfable.models.neural.items import Items
-
-ROWS_AT_ONCE = 4096  # labelled together between epochs
 
 
 class Objective(Protocol):
@@ -103,8 +103,7 @@ class DenoiseObjective:
         self.shares, self.momentum, self.generator = shares, momentum, generator
         n_items, n_classes, device = items.rows.n_items, network.sizes.n_classes, items.device
         precision = next(network.parameters()).dtype
-        covered = torch.from_numpy(items.rows.table.covered)
-        self.covered, self.uncovered = (torch.nonzero(which)[:, 0].to(device) for which in (covered, ~covered))
+        self.uncovered = torch.from_numpy(np.flatnonzero(~items.rows.table.covered)).to(device)
         self.queue = self.uncovered[:0]
         self.targets = torch.zeros(n_items, dtype=torch.int64, device=device)
         self.totals = torch.zeros(n_items, n_classes, dtype=precision, device=device)
@@ -149,11 +148,8 @@ class DenoiseObjective:
 
     def end_epoch(self) -> None:
         """Labels of the covered items by the sources' reliability: equal at first, which is majority vote."""
-        reliability = source_reliability(self.attention / max(self.seen, 1))
-        for rows in self.covered.split(ROWS_AT_ONCE):
-            votes = self.items.batch(rows).votes
-            self.targets[rows] = weigh_votes(
-                reliability.expand(len(rows), -1)[:, :, None], votes, self.network.sizes.n_classes
-            ).argmax(dim=1)
+        reliability = source_reliability(self.attention / max(self.seen, 1)).double().cpu().numpy()
+        labels = vote_totals(self.items.rows.table, reliability).argmax(axis=1)
+        self.targets.copy_(torch.from_numpy(labels))
         self.attention.zero_()
         self.seen = 0
