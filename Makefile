@@ -3,6 +3,7 @@
 PYTHON  ?= python3
 WORKERS ?= 2
 BENCH   ?= votes_only
+DATA    ?= ../shared/data
 VENV    := .venv
 BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --quiet --disable-pip-version-check
@@ -10,7 +11,7 @@ PIP     := $(BIN)/python -m pip --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types docs bench clean
+.PHONY: help demo test lint types docs bench results clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -36,8 +37,13 @@ docs: $(VENV)/.dev  ## Build the documentation into build/site
 	@$(BIN)/mkdocs build --strict --quiet
 	@echo 'Documentation: build/site/index.html'
 
-bench: $(VENV)/.dev  ## Measure: BENCH=votes_only (speed and memory) or published_figures (accuracy)
+bench: $(VENV)/.dev  ## Measure speed and memory: BENCH=votes_only or published_dense
 	@$(BIN)/python benchmarks/$(BENCH).py $(ARGS)
+
+results: $(VENV)/.dev  ## Measure accuracy and renew docs/results.md; DATA=folder, ARGS="--peers --seeds 5"
+	@$(BIN)/labelfable bench $(DATA) --out build/bench --docs docs/results.md $(ARGS)
+	@$(BIN)/labelfable bench-size --out build/bench --docs docs/results.md
+	@$(BIN)/labelfable bench-gain --out build/bench --docs docs/results.md
 
 clean:  ## Remove build/ and caches; keep .venv
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,7 +2,7 @@
 
     make bench BENCH=neural_figures ARGS="--data ../shared/data --docs docs/neural.md"
 
-Scores and tie rule are those of published_figures.py.  "default" stops by held-out votes; "published" runs the 10,000
+Scores and tie rule are those of `labelfable bench`.  "default" stops by held-out votes; "published" runs the 10,000
 steps of the WRENCH programs, from which the FABLE paper's figures come, and nothing stops them; one seed, as that
 takes a minute or more, where there is a figure to compare with.  No fit sees gold.
 """
@@ -17,37 +17,23 @@ from pathlib import Path
 
 import numpy as np
 from pages import renew
-from published_figures import commit_of, paper_metric
 
 from labelfable import Denoise, WeaSEL, read_votes
 from labelfable.errors import LabelfableWarning
+from labelfable.evaluation import accuracy, covered_accuracy, f1
+from labelfable.evaluation.benchmark.cells import commit
+from labelfable.evaluation.benchmark.published import PAPER, published_figure
 from labelfable.models.neural.estimator import NeuralModel
 from labelfable.votes.table import VoteTable
 
 SETS = ("imdb", "youtube", "sms", "cdr_metal", "trec", "semeval", "chemprot", "music_genres", "spambase")
 MODELS: dict[str, type[NeuralModel]] = {"WeaSEL": WeaSEL, "Denoise": Denoise}
 PUBLISHED_STEPS = 10_000
-PAPER = {  # whole set, F1 or accuracy, WeaSEL and Denoise: Table 2 of the FABLE paper
-    "imdb": (67.99, 83.61),
-    "youtube": (0.00, 83.79),
-    "sms": (0.00, 87.40),
-    "trec": (27.60, 46.17),
-    "semeval": (30.19, 67.12),
-    "chemprot": (31.84, 45.54),
-}
-REPLICATION = {  # covered items, accuracy, Denoise: stevenan5/bayesian-bf-neurips-2025
-    "imdb": 80.3,
-    "youtube": 81.5,
-    "sms": 94.0,
-    "trec": 49.8,
-    "semeval": 73.5,
-    "chemprot": 57.9,
-}
 COLUMNS = tuple((model, run) for model in MODELS for run in ("default", "published"))
 
 
 def main() -> None:
-    """Measure, print two tables in Markdown, and write the same as JSON."""
+    """Measure what the JSON file does not hold yet, then print two tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
@@ -56,7 +42,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
-    cells = []
+    options.out.mkdir(parents=True, exist_ok=True)
+    store = options.out / "neural_figures.json"
+    cells = json.loads(store.read_text(encoding="utf-8")) if store.exists() else []
+    found = {(cell["set"], cell["model"], cell["run"]) for cell in cells}
     for name in options.sets.split(","):
         path = options.data / f"{name}.npz"
         if not path.exists():
@@ -66,17 +55,17 @@ def main() -> None:
             votes, gold, features = file["votes"], file["gold"].astype(int), file["features"].astype(np.float32)
         table = read_votes(votes, classes=int(max(votes.max(), gold.max())) + 1)
         for model, run in COLUMNS:
-            if run == "published" and name not in PAPER:
+            if (name, model, run) in found or (run == "published" and name not in PAPER.figures):
                 continue
-            models = settings_of(model, run, table, options)
-            cells.append({"set": name, "model": model, "run": run} | measure(models, table, gold, features))
-    made = f"Ours / published; default: means of {options.seeds} seeds ± spread; commit {commit_of()}."
+            head = {"set": name, "model": model, "run": run, "commit": commit()}
+            cells.append(head | measure(settings_of(model, run, table, options), table, gold, features))
+            store.write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
+    commits = ", ".join(sorted({cell["commit"] for cell in cells}))
+    made = f"Ours / published; default: means of {options.seeds} seeds ± spread; commit {commits}."
     text = "\n\n".join([made, as_markdown(cells, "covered"), as_markdown(cells, "whole")])
     print("\n" + text)
     if options.docs:
         renew(options.docs, __file__, text)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "neural_figures.json").write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
 
 
 def settings_of(model: str, run: str, table: VoteTable, options: argparse.Namespace) -> list[NeuralModel]:
@@ -95,7 +84,6 @@ def measure(
     models: list[NeuralModel], table: VoteTable, gold: np.ndarray, features: np.ndarray
 ) -> dict[str, float | list[int]]:
     """Means over the seeds of both scores, and the spread of each."""
-    known = gold >= 0
     whole, covered, epochs, seconds = [], [], [], []
     for model in models:
         began = time.perf_counter()
@@ -104,8 +92,8 @@ def measure(
             labels = model.fit(table, features=features).predict(table, features=features)
         seconds.append(time.perf_counter() - began)
         epochs.append(model.best_iter_)
-        whole.append(100 * paper_metric(labels[known], gold[known], table.n_classes))
-        covered.append(100 * float(np.mean((labels == gold)[known & table.covered])))
+        whole.append(100 * (accuracy(labels, gold) if table.n_classes > 2 else f1(labels, gold)))
+        covered.append(100 * covered_accuracy(labels, gold, table.covered))
     found = {"whole": whole, "covered": covered, "seconds": seconds}
     means = {key: float(np.mean(values)) for key, values in found.items()}
     spreads = {f"{key} spread": float(np.std(values)) for key, values in found.items()}
@@ -128,18 +116,11 @@ def as_markdown(cells: list[dict], score: str) -> str:
             if cell is None:
                 row.append("—")
                 continue
-            theirs = published(score, name, model)
+            theirs = published_figure(score, name, model)
             ours = f"{cell[score]:.1f}" + (f" ± {cell[score + ' spread']:.1f}" if run == "default" else "")
             row.append(ours + ("" if theirs is None else f" / {theirs:.1f}"))
         lines.append(f"| {name} | " + " | ".join(row) + " |")
     return "\n".join(lines)
-
-
-def published(score: str, name: str, model: str) -> float | None:
-    """The published figure, where there is one."""
-    if score == "whole":
-        return PAPER[name][list(MODELS).index(model)] if name in PAPER else None
-    return REPLICATION.get(name) if model == "Denoise" else None
 
 
 if __name__ == "__main__":

@@ -19,12 +19,12 @@ from pages import renew
 from torch import nn
 
 from labelfable import Denoise, WeaSEL, read_votes
-from labelfable.models.fable.features import read_features
-from labelfable.models.fable.scaling import fit_scaling
 from labelfable.models.neural.items import Items, Rows
 from labelfable.models.neural.networks import Sizes
 from labelfable.models.neural.stopping import choose_criterion
 from labelfable.models.neural.training import batches, classify, run_epoch
+from labelfable.numerics.scaling import fit_scaling
+from labelfable.votes.features import read_features
 
 
 def main() -> None:

@@ -12,14 +12,15 @@ import numpy as np
 from labelfable.inference.execution import add_in_order
 from labelfable.inference.shards import cut
 from labelfable.models.fable.emission import Emission, VotePrior
+from labelfable.models.fable.emission_hierarchy import Hierarchy
 from labelfable.models.fable.projection import Projected
 from labelfable.models.fable.reading import Reading
 from labelfable.models.fable.steps import FableShard, FableSweeps
 from labelfable.votes import read_votes
 from tests.ascent import MATRIX, REAL, Update
-from tests.crowds import planted_votes, some_gold
+from tests.crowds import planted_votes, soft_of, some_gold
 from tests.oracles import fable as oracle
-from tests.oracles.confusion import spoken_of
+from tests.oracles.confusion import spoken_of, spoken_of_soft
 from tests.oracles.kernels import kernel_matrix
 
 if TYPE_CHECKING:
@@ -48,7 +49,14 @@ class Case:
     learned: bool = True
     """Class proportions, where the reading has them."""
     weight: float = 1.0
+    silence_weight: float = 1.0
+    firmness: float | None = None
+    """Of the prior's strengths, where they are learned."""
+    is_held: bool = False
+    """Their sum, so that the accuracy alone is learned."""
     normaliser: str = "factored"
+    kind: str = "hard"
+    """Of the votes: hard, soft, or with exclusions ("not class 0", the label after the classes')."""
     has_gold: bool = False
     n_items: int = 7
     n_sources: int = 3
@@ -84,6 +92,9 @@ def every_case() -> list[Case]:
                 n_classes=3 if turn % 3 == 1 else 2,
                 learned=turn // 2 % 2 == 0,
                 weight=(1.0, 0.7)[turn // 3 % 2],
+                silence_weight=(0.4, 1.0, 0.0)[turn % 3],
+                firmness=(None, 3.0)[number // 2 % 2],
+                is_held=turn % 5 > 2,
                 has_gold=turn % 5 == 0,
                 seed=number,
             )
@@ -94,7 +105,9 @@ def every_case() -> list[Case]:
 class FableProblem:
     """What the sweep is given and what the oracle is given."""
 
-    event_axes: ClassVar = {"ρ": 1, "m": REAL, "S": MATRIX} | dict.fromkeys(("t", "γ", "a", "b", "μ", "rate", "ν"))
+    event_axes: ClassVar = {"ρ": 1, "m": REAL, "S": MATRIX, "accuracy": 0} | dict.fromkeys(
+        ("t", "γ", "a", "b", "μ", "rate", "speech", "strengths", "ν")
+    )
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -112,17 +125,25 @@ class FableProblem:
         self.gold = some_gold(self.truth, 3) if case.has_gold else None
         self.reading = Reading(case.reading, case.n_classes, case.n_subtypes)
         self.phi, self.residual = self._columns()
-        n_labels = case.n_classes + (case.emission == "silence")
+        self.soft = soft_of(self.votes, case.n_classes, seed=case.seed)
+        if case.kind == "exclusions":
+            self.votes[(self.votes > 0) & (self.draws.random(self.votes.shape) < 0.5)] = case.n_classes
+        n_labels = case.n_classes + (case.kind == "exclusions") + (case.emission == "silence")
         shape = (case.n_sources, n_labels, self.reading.n_components)
         β = self.draws.uniform(0.3, 1.2, size=shape)
         for k, m in np.ndindex(case.n_classes, case.n_subtypes):
             β[:, k, k * case.n_subtypes + m] += 1.5
         rate = self.draws.uniform(1, 3, size=shape[2]) if case.emission == "rates" else None
-        self.prior = VotePrior(β, rate)
+        self.prior = VotePrior(β, rate) if case.firmness is None else self._learned_prior(β, rate)
         self.process_mean = self.draws.normal(scale=0.7, size=shape[2])
         self.start = self.draws.dirichlet(np.full(shape[2], 2.0), size=case.n_items)
         if self.gold is not None:
             self._clamp_start()
+
+    def _learned_prior(self, β: NDArray[np.floating], rate: NDArray[np.floating] | None) -> VotePrior:
+        right, start = self.draws.uniform(0.2, 0.9, size=β.shape), (1.3, 0.6)
+        hierarchy = Hierarchy(β * right, β * (1 - right), 0.05, start, self.case.firmness, rate, self.case.is_held)
+        return VotePrior(hierarchy.concentration(start), hierarchy.rate(start), hierarchy)
 
     def _clamp_start(self) -> None:
         of_component = np.repeat(np.arange(self.case.n_classes), self.case.n_subtypes)
@@ -164,7 +185,14 @@ class FableProblem:
 
     @cached_property
     def table(self) -> Any:
-        table = read_votes(self.votes, classes=list(range(self.case.n_classes)))
+        names = [f"class {k}" for k in range(self.case.n_classes)]
+        votes, classes, exclusions = self.votes, list(range(self.case.n_classes)), None
+        if self.case.kind == "soft":
+            votes = self.soft
+        if self.case.kind == "exclusions":
+            votes = np.array([*names, "not class 0", None], dtype=object)[self.votes]
+            classes, exclusions = names, {"not class 0": "class 0"}
+        table = read_votes(votes, classes=classes, exclusions=exclusions)
         return table.with_abstain_as_label() if self.case.emission == "silence" else table
 
     @cached_property
@@ -172,7 +200,7 @@ class FableProblem:
         shares = np.full(self.case.n_classes, 1 / self.case.n_classes) if self.shares is None else self.shares
         return FableSweeps(
             reading=self.reading,
-            emission=Emission(self.case.emission, is_point=self.case.tables == "point"),
+            emission=Emission(self.case.emission, self.case.tables == "point", self.case.silence_weight),
             layout=self.table.layout,
             vote_prior=self.prior,
             process_mean=self.process_mean,
@@ -226,15 +254,19 @@ class FableProblem:
             return found | {"a": None, "b": None}
         return found | {"b": np.full(found["a"].shape, self.reading.mass)}
 
-    @staticmethod
-    def global_factors(global_: Any) -> dict[str, Any]:
-        """m, S, μ, rate and ν."""
+    def global_factors(self, global_: Any) -> dict[str, Any]:
+        """m, S, μ, rate, speech, strengths (of points the accuracy alone) and ν."""
         weights, votes = global_.weights, global_.votes
+        strengths = None if votes.strengths is None else np.array(votes.strengths)
+        is_held = strengths is not None and (self.case.is_held or self.case.tables == "point")
         return {
             "m": weights.mean,
             "S": weights.covariance,
             "μ": votes.concentration,
             "rate": votes.rate,
+            "speech": votes.speech,
+            "strengths": None if is_held else strengths,
+            "accuracy": strengths / sum(self.prior.hierarchy.start) if is_held else None,
             "ν": global_.classes,
         }
 
@@ -247,7 +279,7 @@ class FableProblem:
         for _ in range(n_sweeps):
             global_ = self.sweeps.global_step(statistics)
             after = self.global_factors(global_)
-            for block in (("m",), ("S",), ("μ", "rate"), ("ν",)):
+            for block in (("m",), ("S",), ("μ", "rate", "speech"), ("strengths", "accuracy"), ("ν",)):
                 factors = self._replaced(found, factors, after, block)
             after = self.item_factors(global_)
             for block in (("t",), ("γ", "a", "b"), ("ρ",)):
@@ -274,7 +306,7 @@ class FableProblem:
             n_classes=case.n_classes,
             n_subtypes=case.n_subtypes,
             emission=case.emission,
-            spoken=spoken_of(self.votes, case.n_classes if case.emission == "silence" else None),
+            spoken=self.spoken(),
             phi=self.phi,
             residual=self.residual,
             process_mean=self.process_mean,
@@ -287,7 +319,20 @@ class FableProblem:
             point_processes=case.tilt == "mean",
             gold=self.gold,
             is_collapsed=case.normaliser == "collapsed",
+            silence_weight=case.silence_weight,
+            learned=None if self.prior.hierarchy is None else oracle.Learned(**vars(self.prior.hierarchy)),
         )
+
+    def spoken(self) -> Any:
+        """The votes as the oracle reads them."""
+        silence = self.prior.concentration.shape[1] - 1 if self.case.emission == "silence" else None
+        if self.case.kind != "soft":
+            return spoken_of(self.votes, silence)
+        soft = spoken_of_soft(self.soft)
+        if silence is not None:
+            for entries, row in zip(soft, self.votes, strict=True):
+                entries += [(j, silence, 1.0) for j in np.flatnonzero(row < 0).tolist()]
+        return soft
 
     def objective(self, **factors: Any) -> float:
         """The whole bound, by the oracle."""

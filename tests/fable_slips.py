@@ -27,10 +27,15 @@ FIXED_BASE = replace(BASE, learned=False)
 CONDITIONAL = Case("conditional", "silence", process="exact", n_classes=3)
 RATES = Case("joint", "rates", tilt="mean", weight=0.7)
 POINTS = Case("conditional", "pattern", tilt="mean", tables="point", weight=0.7)
+QUIET = replace(JOINT, emission="silence", silence_weight=0.4)
+LEARNED = replace(JOINT, firmness=3.0)
+LEARNED_RATES = replace(RATES, firmness=3.0)
+LEARNED_POINTS = replace(POINTS, firmness=3.0)
 COLLAPSED = replace(JOINT, normaliser="collapsed")
 COLLAPSED_BASE = replace(BASE, normaliser="collapsed")
 COLLAPSED_CONDITIONAL = replace(CONDITIONAL, normaliser="collapsed")
 CASES = [JOINT, BASE, FIXED_BASE, CONDITIONAL, RATES, POINTS, COLLAPSED, COLLAPSED_BASE, COLLAPSED_CONDITIONAL]
+CASES += [QUIET, LEARNED, LEARNED_RATES, LEARNED_POINTS]
 
 true_tilt = steps_module.update_tilt
 true_shape = steps_module.solve_normaliser

@@ -228,7 +228,7 @@ def test_nothing_is_told_where_there_is_nothing_to_tell(files):
     assert run("fit", "votes.csv", "--out", "labels.csv").stderr == ""
 
 
-@pytest.mark.parametrize("command", ["demo", "fit", "predict", "sources", "compare"])
+@pytest.mark.parametrize("command", ["demo", "fit", "predict", "explain", "sources", "compare"])
 def test_help_has_an_example(command):
     assert f"Example: labelfable {command}" in run(command, "--help").stdout
 

@@ -18,6 +18,7 @@ from labelfable.errors import LabelfableWarning
 from labelfable.models.registry import available_models
 from tests.conform import made
 
+MORE = "classes are those of the votes; the check has more values in X than classes in y"
 CANNOT_HOLD = {
     "check_positive_only_tag_during_fit": "−1 means abstain; numbers below it are refused, as no label is meant",
     "check_estimator_sparse_tag": "what a sparse matrix does not store is an abstention; the check drops all zeros, so"
@@ -25,7 +26,7 @@ CANNOT_HOLD = {
     "check_estimators_empty_data_messages": "refused, in our words: 'the votes have no source: zero columns'",
     "check_classifiers_regression_target": "refused, in our words: a number with a fraction is not a label",
     "check_classifiers_classes": "y names classes in the words of the votes; the check gives names to y, numbers to X",
-    "check_classifiers_train": "classes are those of the votes; the check has more values in X than classes in y",
+    "check_classifiers_train": MORE,
 }
 OWN_VOTES = {"check_classifiers_one_label": "new items are labelled by their votes, whatever y said of other items"}
 TIES = "ties are drawn item by item: equal items would else share one draw"
@@ -35,6 +36,7 @@ ONLY = {
         "check_methods_sample_order_invariance": TIES,
         "check_methods_subset_invariance": TIES,
     },
+    "FABLE": {"check_n_features_in_after_fitting": MORE, "check_estimators_partial_fit_n_features": MORE},
     "EBCC": OWN_VOTES,
     "DataProgramming": OWN_VOTES,
     "FlyingSquid": OWN_VOTES,

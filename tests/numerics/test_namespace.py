@@ -1,4 +1,4 @@
-"""Digamma and log Γ by their own definitions: recurrence, derivative, known values."""
+"""Digamma, trigamma and log Γ by their own definitions: recurrence, derivative, known values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labelfable.numerics.namespace import digamma, log_gamma
+from labelfable.numerics.namespace import digamma, log_gamma, trigamma
 from tests.tolerances import TOLERANCE, assert_close
 
 positive = st.floats(1e-3, 1e6)
@@ -40,7 +40,21 @@ def test_digamma_at_one_is_minus_eulers_constant():
     assert_close(digamma(np.array(1.0)), -np.euler_gamma)
 
 
-@pytest.mark.parametrize("function", [digamma, log_gamma])
+@settings(deadline=None)
+@given(x=positive)
+def test_trigamma_obeys_its_recurrence(x):
+    """ψ'(x) = ψ'(x + 1) + 1 / x²"""
+    assert_close(trigamma(np.array(x)) * x * x, float(trigamma(np.array(x + 1))) * x * x + 1, "sums")
+
+
+@pytest.mark.parametrize("x", [0.05, 0.7, 1.0, 3.3, 250.0])
+def test_trigamma_is_the_derivative_of_digamma(x):
+    step = TOLERANCE["float64"].step
+    numeric = (digamma(np.array(x * (1 + step))) - digamma(np.array(x * (1 - step)))) / (2 * step * x)
+    assert_close(trigamma(np.array(x)) * x, float(numeric) * x, "slope")
+
+
+@pytest.mark.parametrize("function", [digamma, log_gamma, trigamma])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_functions_stay_in_the_array_library_and_dtype_of_their_argument(function, dtype):
     values = np.array([[0.1, 1.0], [2.5, 300.0]], dtype=dtype)

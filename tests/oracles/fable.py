@@ -6,6 +6,8 @@ can be asked for.  Votes are `spoken` as in `tests/oracles/confusion.py`.  Compo
     t γ a b ρ     item factors: tilt, mean of υ, shape and rate of the Gamma over λ, responsibilities
     m S           q(w_c) = N(m_c, S_c); S is None where processes are points
     μ, rate       Dirichlet concentrations, or shape and rate of the Gammas over vote rates (points: μ/Σμ, μ/rate)
+    speech        where silence is a label: Beta concentration of speaking (that of silence is its μ)
+    strengths     x and y of the votes' prior where these are learned; accuracy: (a, 1 − a) where x + y is held
     ν             Dirichlet concentration of the class proportions; None where they are given
 """
 
@@ -22,6 +24,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tests.oracles.confusion import Spoken
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A prior of the votes that is learned: β = x right + y wrong + flat, Gamma rate (x + y) unit."""
+
+    right: NDArray[np.floating]
+    wrong: NDArray[np.floating]
+    flat: float
+    unit: NDArray[np.floating] | None
+    start: tuple[float, float]
+    firmness: float
+    is_held: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +65,9 @@ class Model:
     gold: NDArray[np.integer] | None = None
     is_collapsed: bool = False
     """Whether λ is integrated out: υ is then negative multinomial, and there is no a and no b."""
+    silence_weight: float = 1.0
+    """s."""
+    learned: Learned | None = None
 
     @property
     def n_components(self) -> int:
@@ -102,14 +120,29 @@ def expected_proportions(model: Model, ν: Any) -> tuple[list[float], list[float
 # -- the votes --------------------------------------------------------------------------------------------------------
 
 
-def events(model: Model) -> list[list[tuple[int, int]]]:
-    """(source, label) pairs that one draw chooses between: all of them, or the labels of one source."""
-    n_sources, n_labels = model.concentration.shape[:2]
-    by_source = [[(j, label) for label in range(n_labels)] for j in range(n_sources)]
-    return [[pair for pairs in by_source for pair in pairs]] if model.emission == "pattern" else by_source
+def draws(model: Model, c: int, μ: Any, speech: Any = None) -> list[tuple[float, list[float], list[Any]]]:
+    """The tables that component c's votes are drawn from: weight, concentrations, and each event's (source, label)s.
+
+    Pattern: one table over all pairs.  Fired: a source's labels.  Silence: those that are spoken, and, with weight s,
+    whether the source speaks (which every label tells) or is silent.
+    """
+    n_sources, n_labels = μ.shape[:2]
+    if model.emission == "pattern":
+        pairs = [(j, label) for j in range(n_sources) for label in range(n_labels)]
+        return [(1.0, [float(μ[j, label, c]) for j, label in pairs], [[pair] for pair in pairs])]
+    found: list[tuple[float, list[float], list[Any]]] = []
+    n_spoken = n_labels - (model.emission == "silence")
+    for j in range(n_sources):
+        said = [float(μ[j, label, c]) for label in range(n_spoken)]
+        pairs = [(j, label) for label in range(n_spoken)]
+        found.append((1.0, said, [[pair] for pair in pairs]))
+        if model.emission == "silence":
+            speaks = math.fsum(said) if speech is None else float(speech[j, c])
+            found.append((model.silence_weight, [speaks, float(μ[j, n_spoken, c])], [pairs, [(j, n_spoken)]]))
+    return found
 
 
-def vote_logs(model: Model, μ: Any, rate: Any) -> tuple[Any, list[float]]:
+def vote_logs(model: Model, μ: Any, rate: Any, speech: Any = None) -> tuple[Any, list[float]]:
     """E log v_jlc, and what silence costs each component (rates: −Σ_jl E λ_jlc)."""
     logs, constant = np.zeros_like(μ), [0.0] * model.n_components
     for c in range(model.n_components):
@@ -119,27 +152,56 @@ def vote_logs(model: Model, μ: Any, rate: Any) -> tuple[Any, list[float]]:
                 logs[j, label, c] = (math.log(x) if model.point_tables else psi(x)) - math.log(rate[c])
                 constant[c] -= x / float(rate[c])
             continue
-        for draw in events(model):
-            total = math.fsum(float(μ[j, label, c]) for j, label in draw)
-            for j, label in draw:
-                x = float(μ[j, label, c])
-                logs[j, label, c] = math.log(x) - math.log(total) if model.point_tables else psi(x) - psi(total)
+        for weight, concentrations, events in draws(model, c, μ, speech):
+            total = math.fsum(concentrations)
+            for x, pairs in zip(concentrations, events, strict=True):
+                value = math.log(x) - math.log(total) if model.point_tables else psi(x) - psi(total)
+                for j, label in pairs:
+                    logs[j, label, c] += weight * value
     return logs, constant
 
 
-def vote_divergence(model: Model, μ: Any, rate: Any) -> float:
+def prior_at(model: Model, strengths: Any) -> tuple[Any, Any]:
+    """β_jlc and the Gamma rate under learned strengths, or as they are given."""
+    learned = model.learned
+    if learned is None:
+        return model.concentration, model.rate
+    x, y = (float(value) for value in strengths)
+    β = np.zeros_like(learned.right)
+    for place in np.ndindex(β.shape):
+        β[place] = x * float(learned.right[place]) + y * float(learned.wrong[place]) + learned.flat
+    return β, None if learned.unit is None else np.array([(x + y) * float(unit) for unit in learned.unit])
+
+
+def strengths_fall(model: Model, strengths: Any) -> float:
+    """How far the log of Gamma densities with their peaks at the start is below these peaks, h times."""
+    value = 0.0
+    for x, peak in zip(strengths, model.learned.start, strict=True):
+        value += (math.log(peak) - peak / peak) - (math.log(x) - x / peak)
+    return model.learned.firmness * value
+
+
+def vote_divergence(model: Model, μ: Any, rate: Any, speech: Any = None, strengths: Any = None) -> float:
     """KL( q(v) ‖ p(v) ); for points how far the log prior, as a density of log v (or log λ), is below its peak."""
-    β, total = model.concentration, 0.0
+    β, rate_before = prior_at(model, strengths)
+    total = 0.0
     for c in range(model.n_components):
         if model.emission == "rates":
             for j, label in np.ndindex(β.shape[:2]):
-                pair = (float(μ[j, label, c]), float(rate[c])), (float(β[j, label, c]), float(model.rate[c]))
+                pair = (float(μ[j, label, c]), float(rate[c])), (float(β[j, label, c]), float(rate_before[c]))
                 total += gamma_fall(*pair) if model.point_tables else gamma_divergence(*pair)
             continue
-        for draw in events(model):
-            after, before = ([float(x[j, label, c]) for j, label in draw] for x in (μ, β))
+        for (_, after, _), (_, before, _) in zip(draws(model, c, μ, speech), draws(model, c, β), strict=True):
             total += dirichlet_fall(after, before) if model.point_tables else dirichlet_divergence(after, before)
     return total
+
+
+def vote_price(model: Model, μ: Any, rate: Any, *, speech: Any, strengths: Any, accuracy: Any) -> float:
+    """The divergence, and what learned strengths pay; (a, 1 − a) are shares of the x + y that they started with."""
+    if accuracy is not None:
+        strengths = [sum(model.learned.start) * float(share) for share in accuracy]
+    fall = 0.0 if strengths is None else strengths_fall(model, strengths)
+    return vote_divergence(model, μ, rate, speech, strengths) + fall
 
 
 def gamma_divergence(after: tuple[float, float], before: tuple[float, float]) -> float:
@@ -209,16 +271,30 @@ def bound(model: Model, **factors: Any) -> float:
 
 
 def terms(
-    model: Model, *, t: Any, γ: Any, a: Any, b: Any, ρ: Any, m: Any, S: Any, μ: Any, rate: Any, ν: Any
+    model: Model,
+    *,
+    t: Any,
+    γ: Any,
+    a: Any,
+    b: Any,
+    ρ: Any,
+    m: Any,
+    S: Any,
+    μ: Any,
+    rate: Any,
+    ν: Any,
+    speech: Any = None,
+    strengths: Any = None,
+    accuracy: Any = None,
 ) -> dict[str, float]:
     """The bound by term, named as in src.
 
       Σ_i Σ_c ρ_ic E log σ(f_ic)  +  Σ_i Σ_g r_ig normaliser_ig  +  Σ_i Σ_c ρ_ic E log τ_k
     + w Σ_i Σ_c ρ_ic ( Σ_j E log v_{jc y_ij} + constant_c )  +  Σ_i H[ρ_i]
-    − KL( q(v) ‖ p(v) ) − Σ_c KL( q(w_c) ‖ N(0, I) ) − KL( q(τ) ‖ p(τ) )
+    − KL( q(v) ‖ p(v) ) − h Σ_s ( s/s₀ − 1 − log(s/s₀) ) − Σ_c KL( q(w_c) ‖ N(0, I) ) − KL( q(τ) ‖ p(τ) )
     """
     shares, log_shares = expected_proportions(model, ν)
-    logs, constant = vote_logs(model, μ, rate)
+    logs, constant = vote_logs(model, μ, rate, speech)
     found = dict.fromkeys(("sigmoid", "normaliser", "classes", "votes", "entropy"), 0.0)
     log_mass, mass_of = [], []
     for c in range(model.n_components):
@@ -249,7 +325,7 @@ def terms(
                 found["normaliser"] += times * collapsed_bound(group, **known)
             else:
                 found["normaliser"] += times * normaliser_bound(group, a=float(a[i, g]), b=float(b[i, g]), **known)
-    found["vote tables"] = -vote_divergence(model, μ, rate)
+    found["vote tables"] = -vote_price(model, μ, rate, speech=speech, strengths=strengths, accuracy=accuracy)
     found["processes"] = -weight_divergence(m, S)
     if ν is not None:
         found["class proportions"] = -dirichlet_divergence(ν.tolist(), model.class_prior.tolist())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tests.oracles.fable import events
+from tests.oracles.fable import draws
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,10 +28,10 @@ def log_evidence(model: Model, n_draws: int, seed: int = 0) -> tuple[float, floa
     """The estimate and its standard error."""
     assignments = [z for z in product(range(model.n_components), repeat=len(model.spoken)) if _allowed(model, z)]
     likelihood = np.array([math.exp(_log_votes(model, z) + _log_class_counts(model, z)) for z in assignments])
-    draws = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     means = []
     for _ in range(BATCHES):
-        shares = _component_shares(model, n_draws // BATCHES, draws)
+        shares = _component_shares(model, n_draws // BATCHES, generator)
         joint = shares[:, 0]
         for i in range(1, len(model.spoken)):
             joint = (joint[:, :, None] * shares[:, None, i]).reshape(len(shares), -1)
@@ -48,24 +48,24 @@ def _allowed(model: Model, z: tuple[int, ...]) -> bool:
     return all(label < 0 or model.class_of(c) == label for c, label in zip(z, known, strict=True))
 
 
-def _component_shares(model: Model, n_draws: int, draws: np.random.Generator) -> NDArray[np.floating]:
+def _component_shares(model: Model, n_draws: int, generator: np.random.Generator) -> NDArray[np.floating]:
     """p(g_i | f_i) in the conditional reading, p(z_i, g_i | f_i, τ) in the others.  [draws, items, C]."""
     n_items, n_columns = model.phi.shape
-    w = draws.normal(size=(n_draws, n_columns, model.n_components))
-    rest = draws.normal(size=(n_draws, n_items, model.n_components)) * np.sqrt(model.residual)[:, None]
+    w = generator.normal(size=(n_draws, n_columns, model.n_components))
+    rest = generator.normal(size=(n_draws, n_items, model.n_components)) * np.sqrt(model.residual)[:, None]
     f = model.process_mean + np.einsum("ir,src->sic", model.phi, w) + rest
     raised = 1 / (1 + np.exp(-f))
     if model.reading == "base":
-        raised *= np.repeat(_proportions(model, n_draws, draws), model.n_subtypes, axis=1)[:, None, :]
+        raised *= np.repeat(_proportions(model, n_draws, generator), model.n_subtypes, axis=1)[:, None, :]
     for group in model.groups:
         raised[:, :, group] /= raised[:, :, group].sum(axis=2, keepdims=True)
     return raised
 
 
-def _proportions(model: Model, n_draws: int, draws: np.random.Generator) -> NDArray[np.floating]:
+def _proportions(model: Model, n_draws: int, generator: np.random.Generator) -> NDArray[np.floating]:
     if model.class_prior is None:
         return np.broadcast_to(model.proportions, (n_draws, model.n_classes))
-    return draws.dirichlet(model.class_prior, size=n_draws)
+    return generator.dirichlet(model.class_prior, size=n_draws)
 
 
 def _log_class_counts(model: Model, z: tuple[int, ...]) -> float:
@@ -99,8 +99,8 @@ def _log_votes(model: Model, z: tuple[int, ...]) -> float:
     value = 0.0
     for c in range(n_components):
         if model.emission != "rates":
-            for draw in events(model):
-                β, n = ([float(x[j, label, c]) for j, label in draw] for x in (model.concentration, counts))
+            for weight, β, events in draws(model, c, model.concentration):
+                n = [weight * math.fsum(float(counts[j, label, c]) for j, label in pairs) for pairs in events]
                 value += log_dirichlet_integral(β, n)
             continue
         before, after = float(model.rate[c]), float(model.rate[c]) + totals[c]

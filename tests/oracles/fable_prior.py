@@ -47,12 +47,16 @@ def vote_prior(spoken: Any, meaning: Any, emission: str, settings: Any, *, n_sou
         return β, np.full(n_classes * M, items / M)
     shares = {"pattern": pattern_shares, "fired": fired_shares, "silence": silence_shares}[emission]
     told = shares(V, A, settings.rarity, n_items)
+    alone = fired_shares(V[:, :-1], A[:-1], settings.rarity, n_items) if emission == "silence" else None
     for j, label, k in np.ndindex(n_sources, n_labels, n_classes):
         size = 1.0
         if settings.scale == "proportional":
             size = (V.sum() if emission == "pattern" else V[j].sum()) / n_classes
-        value = settings.strength * size * told[j, label, k] + settings.flat
-        β[j, label, k * M : (k + 1) * M] = value / M
+        value = size * told[j, label, k]
+        if alone is not None and label < n_labels - 1:  # of what is said, with the weight from fired's to silence's
+            size = V[j, :-1].sum() / n_classes if settings.scale == "proportional" else 1.0
+            value = settings.silence_weight * value + (1 - settings.silence_weight) * size * alone[j, label, k]
+        β[j, label, k * M : (k + 1) * M] = (settings.strength * value + settings.flat) / M
     return β, None
 
 

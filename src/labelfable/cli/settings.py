@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from labelfable.datasets.inputs import Inputs
+    from labelfable.evaluation.benchmark import ModelSpec
     from labelfable.models.protocol import BaseLabelModel
 
 AS_TEXT = ("layout", "item", "source", "label")
@@ -33,6 +34,40 @@ def make_model(name: str, settings: Sequence[str] | None, seed: int) -> BaseLabe
         given[key] = _value(value)
     model.set_params(**given)
     return model
+
+
+def model_specs(text: str) -> list[ModelSpec]:
+    """Columns of a benchmark: names with commas between, each with settings after colons (`fable:kernel=rbf`).
+
+    A name may have a colon of its own (`crowdkit:GLAD`).  A model whose package is absent stays in: its cells say so.
+    """
+    from labelfable.evaluation.benchmark import ModelSpec
+    from labelfable.evaluation.peers import any_model, canonical_name
+
+    specs = []
+    for word in (part.strip() for part in text.split(",")):
+        if not word:
+            continue
+        parts = word.split(":")
+        name = canonical_name(":".join(part for part in parts if "=" not in part))
+        settings = {key: _value(value) for key, value in _pairs([part for part in parts if "=" in part]).items()}
+        if settings:
+            allowed = any_model(name).get_params()
+            unknown = next((key for key in settings if key not in allowed), None)
+            if unknown is not None:
+                raise ModelError(f"{name} has no setting {unknown!r}", hint=f"It has {', '.join(sorted(allowed))}")
+        specs.append(ModelSpec(name, settings))
+    if not specs:
+        raise ModelError("no model is named", hint="Give names with commas between")
+    return specs
+
+
+def whole_numbers(text: str, option: str) -> list[int]:
+    """Numbers from 1 with commas between."""
+    words = [word.strip().replace("_", "") for word in text.split(",") if word.strip()]
+    if not words or not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise InputError(f"{option} {text!r} is not whole numbers with commas between", hint="Say 1000,5000")
+    return [int(word) for word in words]
 
 
 def fit_model(model: BaseLabelModel, inputs: Inputs) -> BaseLabelModel:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -36,6 +36,28 @@ def busy(text: str) -> AbstractContextManager[Any]:
     """A sign of life on standard error; nothing where no person looks."""
     console = Console(stderr=True)
     return console.status(text) if console.is_terminal else nullcontext()
+
+
+@contextmanager
+def bars(*, in_bytes: bool) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """For who is told (name, how many are done, of how many): bars on standard error; None where nobody looks."""
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    counter = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        tasks: dict[str, Any] = {}
+
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = shown.add_task(name, total=total)
+            shown.update(tasks[name], completed=done, total=total)
+
+        yield report
 
 
 @contextmanager

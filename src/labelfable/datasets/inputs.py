@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import zipfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfable.errors import FileError, InputError
+from labelfable.errors import FileError, InputError, LabelfableError
 from labelfable.votes import frames
 from labelfable.votes.alphabet import is_missing
 from labelfable.votes.from_frames import INDEX_NAMES, KNOWN_NAMES
 from labelfable.votes.read import read_gold, read_votes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -95,7 +95,7 @@ def read_labels(path: str | Path, table: VoteTable, item: str | None = None) -> 
     content = _read(path, ("gold", "known", "y", "labels"))
     if isinstance(content, np.ndarray):
         return content
-    item, rest = _item_column(content, item)
+    item, rest = item_column(content, item)
     named = next((name for wanted in GOLD_NAMES for name in rest if name.lower() == wanted), None)
     if named is None and len(rest) != 1:
         raise InputError(
@@ -106,32 +106,43 @@ def read_labels(path: str | Path, table: VoteTable, item: str | None = None) -> 
     values = content.column(named or rest[0])
     if item is None:
         return values
+    return joined_by_item(content, item, values, table, path)
+
+
+def joined_by_item(content: pa.Table, item: str, values: Any, table: VoteTable, path: str | Path) -> list[Any]:
+    """A column's entry for each item of the table, None where no row of the file speaks of it."""
     spots = _spots(content.column(item).to_pylist(), table, path)
-    return [None if spot is None else value for spot, value in zip(spots, _picked(values, spots), strict=True)]
+    listed = values.to_pylist()
+    return [None if spot is None else listed[spot] for spot in spots]
 
 
 def read_features(path: str | Path, table: VoteTable, item: str | None = None) -> NDArray[np.floating]:
     """Numbers for each item of the table, [items, columns]; half precision becomes single, other floats stay."""
     content = _read(path, ("features", "X"))
     matrix = content if isinstance(content, np.ndarray) else _matrix(content, table, path, item)
+    return checked_features(matrix, table.n_items, str(path))
+
+
+def checked_features(matrix: NDArray[Any], n_items: int, where: str) -> NDArray[np.floating]:
+    """Finite numbers [items, columns]; half precision becomes single, other floats stay."""
     if matrix.ndim != 2 or matrix.dtype.kind not in "iufb":  # noqa: PLR2004 (items, columns)
         raise InputError(
             f"the features are {matrix.dtype} of shape {matrix.shape}",
-            where=str(path),
+            where=where,
             hint="Expected numbers [items, columns]",
         )
-    if len(matrix) != table.n_items:
-        raise InputError(f"there are {len(matrix)} rows of features and {table.n_items} items", where=str(path))
+    if len(matrix) != n_items:
+        raise InputError(f"there are {len(matrix)} rows of features and {n_items} items", where=where)
     bad = ~np.isfinite(matrix)
     if bad.any():
         row, column = (int(part) for part in np.argwhere(bad)[0])
-        raise InputError(f"feature {matrix[row, column]} is no number", where=f"{path}, item {row}, column {column}")
+        raise InputError(f"feature {matrix[row, column]} is no number", where=f"{where}, item {row}, column {column}")
     return np.asarray(matrix, dtype=np.result_type(matrix.dtype, np.float32))
 
 
 def _matrix(content: pa.Table, table: VoteTable, path: str | Path, asked: str | None) -> NDArray[Any]:
     """The columns of numbers, in the votes' order of items."""
-    item, rest = _item_column(content, asked)
+    item, rest = item_column(content, asked)
     columns = [content.column(name) for name in rest]
     wordy = [name for name, column in zip(rest, columns, strict=True) if not _is_numeric(column)]
     if wordy or not rest:
@@ -167,20 +178,33 @@ def _read(path: str | Path, names: Sequence[str]) -> Any:
     """An array, or a pyarrow table; of an .npz file the first array of these names, or its only one."""
     if Path(path).suffix.lower() != ".npz" or not Path(path).is_file():
         return frames.read_file(path)
+    with opened_npz(path) as stored:
+        chosen = next((name for name in names if name in stored.files), None)
+        if chosen is None and len(stored.files) == 1:
+            chosen = stored.files[0]
+        if chosen is not None:
+            return stored[chosen]
+        held = ", ".join(stored.files) or "nothing"
+        raise InputError(f"no array named {names[0]!r} in this file", where=str(path), hint=f"It holds {held}")
+
+
+@contextmanager
+def opened_npz(path: str | Path) -> Iterator[Any]:
+    """The arrays of an .npz file, never unpickled; an error of ours where one of them cannot be read."""
     try:
         with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as stored:
-            chosen = next((name for name in names if name in stored.files), None)
-            if chosen is None and len(stored.files) == 1:
-                chosen = stored.files[0]
-            if chosen is not None:
-                return stored[chosen]
-            held = ", ".join(stored.files)
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            if not hasattr(stored, "files"):
+                raise ValueError("it holds a single array")
+            yield stored
+    except LabelfableError:
+        raise
+    except FileNotFoundError:
+        raise FileError("no such file", where=str(path)) from None
+    except frames.READER_ERRORS as error:
         raise FileError("cannot read this file as npz", where=str(path), hint=f"The reader says: {error}") from error
-    raise InputError(f"no array named {names[0]!r} in this file", where=str(path), hint=f"It holds {held or 'nothing'}")
 
 
-def _item_column(content: pa.Table, asked: str | None) -> tuple[str | None, list[str]]:
+def item_column(content: pa.Table, asked: str | None) -> tuple[str | None, list[str]]:
     """The column that names the items, if there is one, and the others but for a data frame's row numbers."""
     known = KNOWN_NAMES["item"]
     item = next((name for name in content.column_names if name == asked or name.lower() in known), None)
@@ -205,8 +229,3 @@ def _spots(items: list[Any], table: VoteTable, path: str | Path) -> list[int | N
             hint=f"It starts with {items[0]!r}, the votes start with {_item_names(table)[0]!r}" if items else "",
         )
     return spots
-
-
-def _picked(values: Any, spots: list[int | None]) -> list[Any]:
-    listed = values.to_pylist()
-    return [None if spot is None else listed[spot] for spot in spots]

@@ -1,10 +1,10 @@
-"""Tables of labels into files."""
+"""Tables of labels, and features, into files."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,21 +12,22 @@ from labelfable.errors import FileError
 from labelfable.persistence import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from labelfable.datasets.inputs import Inputs
 
 OUTPUTS = (".csv", ".tsv", ".parquet", ".pq", ".json", ".jsonl")
 
 
-def check_output(path: str | Path) -> None:
-    """Raise before any work where a table could not be written under this name."""
+def check_output(path: str | Path, ends: Sequence[str] = OUTPUTS) -> None:
+    """Raise before any work where a file could not be written under this name."""
     path = Path(path)
-    if path.suffix.lower() not in OUTPUTS:
+    if path.suffix.lower() not in ends:
         raise FileError(
-            f"cannot write a {path.suffix or 'nameless'} file", where=str(path), hint=f"Use one of {', '.join(OUTPUTS)}"
+            f"cannot write a {path.suffix or 'nameless'} file", where=str(path), hint=f"Use one of {', '.join(ends)}"
         )
     if path.is_dir():
         raise FileError("this is a folder, not a file to write", where=str(path))
@@ -50,6 +51,12 @@ def write_table(table: pa.Table, path: str | Path) -> None:
         else:
             with temporary.open("w", encoding="utf-8") as handle:
                 handle.writelines(_json_lines(table, as_list=suffix == ".json"))
+
+
+def write_array(values: NDArray[Any], path: str | Path) -> None:
+    """Write an array as .npy; what stood there is replaced in one step, or not at all."""
+    with replace_file(path) as temporary, temporary.open("wb") as handle:
+        np.save(handle, values, allow_pickle=False)
 
 
 def hold_known(labels: pa.Table, inputs: Inputs) -> pa.Table:

@@ -129,7 +129,7 @@ def judge(
     probabilities = np.asarray(model.predict_proba(table, features=features))
     if gold is None:
         return probabilities, {}
-    labels = _class_numbers(model.predict(table, features=features, ties=ties), table.classes)
+    labels = class_numbers(model.predict(table, features=features, ties=ties), table.classes)
     return probabilities, scores_of(probabilities, labels, gold, table.covered)
 
 
@@ -168,7 +168,7 @@ def _with_baseline(models: Sequence[str | BaseLabelModel]) -> dict[str, BaseLabe
     return named
 
 
-def _class_numbers(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+def class_numbers(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """Class number of each label, −1 where it is none.  [items]."""
     numbers = np.full(len(labels), -1, dtype=np.int64)
     for number, name in enumerate(classes.tolist()):

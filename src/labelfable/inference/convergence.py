@@ -17,8 +17,11 @@ class Stopping:
         """Whether the last sweep gained too little to go on."""
         if len(history.totals) < 2:  # noqa: PLR2004 (a gain needs two)
             return False
-        gain = history.totals[-1] - history.totals[-2]
-        return bool(gain <= self.tolerance * max(self.n_items, 1.0))  # a plain one, which JSON can say
+        return self.is_near(history.totals[-2], history.totals[-1])
+
+    def is_near(self, before: float, after: float) -> bool:
+        """Whether one total lies too little under another to go on, or above it."""
+        return bool(after - before <= self.tolerance * max(self.n_items, 1.0))  # a plain one, which JSON can say
 
 
 @dataclass

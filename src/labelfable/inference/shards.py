@@ -42,14 +42,14 @@ class Shard:
         return self.start + self.maps.n_items
 
 
-def shard_items(statistics_size: int) -> int:
+def shard_items(statistics_size: int, fewest: int = FEWEST_ITEMS) -> int:
     """Rows of one shard.
 
     It depends on the model's shape alone, never on how many threads or machines there are, so that sums come out the
     same everywhere.  Large statistics (1,200 sources × 56 classes) get longer shards, else adding up would cost more
     than the work.
     """
-    items = FEWEST_ITEMS
+    items = fewest
     while items < MOST_ITEMS and items * 16 < statistics_size:
         items *= 2
     return items

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from labelfable.inference.acceleration import Memory, Path
 from labelfable.inference.convergence import History, Stopping
 from labelfable.inference.execution import Engine, Summable, add_in_order
 
@@ -42,18 +43,6 @@ class SweepModel(Protocol[Piece_contra, Global, Local, Statistics]):
         ...
 
 
-LENGTHEN = 1.3  # a step that succeeded makes the next one so much longer
-LONGEST = 30.0
-
-
-class Stretch(Protocol[Global]):
-    """Globals on the line from one update to the next, beyond it."""
-
-    def __call__(self, before: Global, after: Global, length: float) -> Global:
-        """`before` at length 0, `after` at 1."""
-        ...
-
-
 @dataclass(frozen=True)
 class Fit(Generic[Global, Local]):
     """Where the sweeps ended."""
@@ -69,40 +58,56 @@ def run_sweeps(
     shards: Sequence[Piece_contra],
     engine: Engine,
     stopping: Stopping,
-    stretch: Stretch[Global] | None = None,
+    path: Path[Global, Any] | None = None,
+    *,
+    begin: Global | None = None,
 ) -> Fit[Global, Local]:
     """Sweep until the bound stops rising.
 
     The bound is taken after each local step, so the globals that come back are the ones that the last responsibilities
-    were computed from, and prediction repeats them.
+    were made with: predicting the training items gives the training responsibilities.
 
-    With `stretch` steps grow longer than the update as long as the bound rises (adaptive overrelaxation: Salakhutdinov,
-    Roweis 2003).  A step that went too far is taken back to the update itself, which cannot lower the bound; only an
-    update that gains too little ends the fit.  It is for models that carry no item factors: those of a step that was
-    taken back would stay.
+    With a `path` the last updates are combined (see `acceleration.py`).  A combination that lowers the bound is dropped
+    for the update itself, an update that does so for a more careful one, so the history never falls; only an update
+    that gains too little ends the fit.  It is for models that carry no item factors: those of a step that was taken
+    back would stay.  Such a model can also `begin` where an earlier fit ended.
     """
-    locals_: list[Local] = []
-    global_ = model.global_step(add_in_order(_keep_locals(engine.map(model.start, shards), locals_)))
-    history = History()
-    plain, length = None, 1.0  # the update that a stretched step started from, and how many times it was lengthened
+    locals_: list[Any] = []
+    if begin is None:
+        global_ = model.global_step(add_in_order(_keep_locals(engine.map(model.start, shards), locals_)))
+    else:
+        global_, locals_ = begin, [None] * len(shards)
+    history, memory = History(), Memory()
+    update: Global | None = None  # what a combination falls back to
+    best: tuple[Global, Any] | None = None  # the last globals that raised the bound, and their statistics
     while True:
         step = partial(_local_step, model, global_)
         answers = engine.map(step, list(zip(shards, locals_, strict=True)))
         locals_ = []
         statistics = add_in_order(_keep_locals(answers, locals_))
         terms = model.bound(statistics, global_)
-        if plain is not None and not sum(terms.values()) >= history.totals[-1]:  # or is not a number
-            global_, plain, length = plain, None, 1.0
+        total = sum(terms.values())
+        if path is not None and best is not None and not total >= history.totals[-1]:  # lower, or not a number
+            memory.forget()
+            if update is None:  # so it was an update itself that went too far
+                arrived, careful = stopping.is_near(total, history.totals[-1]), path.careful(best[1])
+                if arrived or careful is None:
+                    return Fit(best[0], locals_, history, arrived)
+                best = best[0], careful
+                update = model.global_step(careful)
+            global_, update = update, None
             continue
         history.record(terms)
-        converged = stopping.is_met(history) and plain is None
+        best = global_, statistics
+        converged = stopping.is_met(history) and update is None
         if converged or len(history.terms) >= stopping.max_iter:
             return Fit(global_, locals_, history, converged)
-        before, global_ = global_, model.global_step(statistics)
-        length = 1.0 if stretch is None or stopping.is_met(history) else min(length * LENGTHEN, LONGEST)
-        plain = global_ if stretch is not None and length > 1 else None
-        if stretch is not None and plain is not None:
-            global_ = stretch(before, plain, length)
+        after, update = model.global_step(statistics), None
+        if path is not None and not stopping.is_met(history):
+            combined = memory.combine(path.coordinates(global_), path.coordinates(after), path.metric(after))
+            if combined is not None:
+                after, update = path.at(combined, after), after
+        global_ = after
 
 
 def _local_step(

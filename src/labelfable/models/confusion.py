@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
 
 from labelfable.inference.execution import engine_of
 from labelfable.inference.shards import cut, shard_items
 from labelfable.models.class_prior import shares_of
-from labelfable.numerics.namespace import column_sum, inner
+from labelfable.numerics.namespace import Array, column_sum, inner
 from labelfable.numerics.special import entropy, softmax
 
 if TYPE_CHECKING:
@@ -129,15 +130,14 @@ def heard(rows: VoteTable, weights: NDArray[np.floating], abstain: str) -> VoteT
     return rows.with_abstain_as_label() if abstain == "label" else rows.without_abstain_label()
 
 
-def clamp_logits(
-    logits: NDArray[np.floating], gold: NDArray[np.integer] | None, n_classes: int
-) -> NDArray[np.floating]:
+def clamp_logits(logits: Array, gold: NDArray[np.integer] | None, n_classes: int) -> Array:
     """Leave only the components of the known class.  Shapes: [n, C], [n] (−1 = unknown) -> [n, C]."""
     if gold is None:
         return logits
+    xp = array_namespace(logits)
     component_class = np.repeat(np.arange(n_classes), logits.shape[1] // n_classes)
-    ruled_out = (gold[:, None] >= 0) & (component_class != gold[:, None])
-    return np.where(ruled_out, -np.inf, logits)
+    ruled_out = xp.asarray((gold[:, None] >= 0) & (component_class != gold[:, None]), device=device(logits))
+    return xp.where(ruled_out, xp.asarray(-np.inf, dtype=logits.dtype, device=device(logits)), logits)
 
 
 def clamp(shares: NDArray[np.floating], gold: NDArray[np.integer] | None) -> NDArray[np.floating]:

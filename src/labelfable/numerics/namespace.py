@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.special
-from array_api_compat import array_namespace, is_numpy_namespace, is_torch_namespace
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_cupy_namespace,
+    is_numpy_namespace,
+    is_torch_namespace,
+    to_device,
+)
 
 SHORT_ROW = 64  # entries; measured: past it NumPy's own loop over a row is as fast
 Array = Any  # an array of any namespace: NumPy, PyTorch, CuPy, array-api-strict
 
 
-def _via_numpy(function: Any, values: Array) -> Array:
+def through_numpy(function: Callable[[Any], Any], values: Array) -> Array:
+    """What a function of NumPy arrays makes of an array of any namespace, on the device where that one lives."""
+    if isinstance(values, np.ndarray):
+        return function(values)
     xp = array_namespace(values)
-    return xp.asarray(function(np.asarray(values)))
+    elsewhere = is_torch_namespace(xp) or is_cupy_namespace(xp)
+    host = to_device(values, "cpu") if elsewhere else values
+    return xp.asarray(function(np.asarray(host)), device=device(values))
 
 
 def digamma(values: Array) -> Array:
@@ -22,7 +35,15 @@ def digamma(values: Array) -> Array:
     xp = array_namespace(values)
     if is_torch_namespace(xp):
         return values.digamma()
-    return _via_numpy(scipy.special.psi, values)
+    return through_numpy(scipy.special.psi, values)
+
+
+def trigamma(values: Array) -> Array:
+    """ψ'(x), the second derivative of log Γ(x), for x > 0."""
+    xp = array_namespace(values)
+    if is_torch_namespace(xp):
+        return values.polygamma(1)
+    return through_numpy(lambda x: scipy.special.zeta(2, x).astype(x.dtype), values)
 
 
 def log_gamma(values: Array) -> Array:
@@ -30,7 +51,7 @@ def log_gamma(values: Array) -> Array:
     xp = array_namespace(values)
     if is_torch_namespace(xp):
         return values.lgamma()
-    return _via_numpy(scipy.special.gammaln, values)
+    return through_numpy(scipy.special.gammaln, values)
 
 
 def row_maximum(values: Array) -> Array:

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from labelfable.numerics.namespace import Array, through_numpy
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -118,8 +120,10 @@ class Layout:
         ends = np.cumsum(votes.ravel(), dtype=np.int32)[joint.shape[1] - 1 :: joint.shape[1]]
         return joint.ravel()[np.flatnonzero(votes)], ends
 
-    def pack(self, weights: NDArray[np.floating]) -> NDArray[np.floating]:
+    def pack(self, weights: Array) -> Array:
         """Weights of joint codes: each the sum over its sources.  Shapes: [sources, labels, C] -> [columns, C]."""
+        if not isinstance(weights, np.ndarray):
+            return through_numpy(self.pack, weights)
         if self.silence:
             spoken = replace(self, silence=False).pack(weights[:, :-1] - weights[:, -1:])
             return np.vstack((spoken, weights[:, -1].sum(axis=0)))
@@ -136,11 +140,13 @@ class Layout:
             packed = packed.reshape(self.n_groups, -1, components)
         return packed.reshape(self.n_columns, components)
 
-    def unpack(self, counts: NDArray[np.floating]) -> NDArray[np.floating]:
+    def unpack(self, counts: Array) -> Array:
         """Counts of single sources from those of joint codes.  Shapes: [columns, C] -> [sources, labels, C].
 
         Where silence counts as a label, counts must be of responsibilities that are not negative.
         """
+        if not isinstance(counts, np.ndarray):
+            return through_numpy(self.unpack, counts)
         if self.silence:
             spoken = replace(self, silence=False).unpack(counts[:-1])
             silent = np.maximum(counts[-1] - spoken.sum(axis=1), 0)  # rounding may leave a hair below zero
@@ -159,7 +165,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class VoteMaps:
-    """Ψ of some items, with its two maps.  `evidence` takes packed weights, `counts` gives packed counts."""
+    """Ψ of some items, with its two maps.  `evidence` takes packed weights, `counts` gives packed counts.
+
+    Both answer in the namespace of their argument; Ψ itself is SciPy's, and stays in memory.
+    """
 
     layout: Layout
     incidence: sp.csr_array
@@ -169,13 +178,13 @@ class VoteMaps:
         """Rows of Ψ."""
         return int(self.incidence.shape[0])
 
-    def evidence(self, packed: NDArray[np.floating]) -> NDArray[np.floating]:
+    def evidence(self, packed: Array) -> Array:
         """Ψ W.  Shapes: [columns, C] -> [n, C]."""
-        return np.asarray(self.incidence @ packed)
+        return through_numpy(lambda weights: np.asarray(self.incidence @ weights), packed)
 
-    def counts(self, responsibilities: NDArray[np.floating]) -> NDArray[np.floating]:
+    def counts(self, responsibilities: Array) -> Array:
         """Ψ' R.  Shapes: [n, C] -> [columns, C]."""
-        return np.asarray(self.incidence.T @ responsibilities)
+        return through_numpy(lambda shares: np.asarray(self.incidence.T @ shares), responsibilities)
 
 
 def _ones(number: int) -> NDArray[np.float64]:

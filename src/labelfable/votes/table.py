@@ -152,7 +152,7 @@ class VoteTable:
     def counts(self, responsibilities: NDArray[np.floating]) -> NDArray[np.floating]:
         """Sum of the responsibilities of each vote's item.  Shapes: [items, C] -> [sources, labels, C]."""
         parts = (self.maps(block.start, block.stop).counts(responsibilities[block]) for block in self._blocks())
-        return self.layout.unpack(reduce(np.add, parts))
+        return np.asarray(self.layout.unpack(reduce(np.add, parts)))
 
     def _blocks(self) -> list[slice]:
         """Rows at a time, few enough that dense votes need no ones of their own.  Sparse votes are Ψ already."""

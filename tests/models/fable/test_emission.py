@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import array_api_strict as strict
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from labelfable.models.fable.emission import (
     point_of_rates,
     point_of_tables,
     update_rates,
+    update_speech,
     update_tables,
 )
 from tests.ascent import Update, assert_stationary
@@ -112,6 +115,41 @@ def test_rates_are_the_prototypes_formula():
     found = Emission("rates").factor(prior("rates"), COUNTS, TOTALS)
     assert_close(found.concentration / found.rate, (COUNTS + BETA) / (TOTALS + RATE))
     assert_close(found.constant, -((COUNTS + BETA) / (TOTALS + RATE)).sum(axis=(0, 1)))
+
+
+# -- silence with a weight --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_point", [False, True])
+def test_at_full_weight_silence_is_one_more_label(is_point):
+    """One Dirichlet over labels and silence is one over labels times a Beta."""
+    found = Emission("silence", is_point=is_point).factor(prior("silence"), COUNTS, TOTALS)
+    expected = Emission("fired", is_point=is_point).factor(prior("fired"), COUNTS, TOTALS)  # silence among the labels
+    assert_close(found.logs, expected.logs)
+    assert_close(found.divergence, expected.divergence)
+    assert_close(found.speech, expected.concentration[:, :-1].sum(axis=1))
+
+
+@pytest.mark.parametrize("is_point", [False, True])
+def test_without_weight_only_what_is_said_counts(is_point):
+    found = Emission("silence", is_point, 0.0).factor(prior("silence"), COUNTS, TOTALS)
+    said = VotePrior(BETA[:, :-1])
+    expected = Emission("fired", is_point=is_point).factor(said, COUNTS[:, :-1], TOTALS)
+    assert_close(found.logs[:, :-1], expected.logs)
+    assert np.array_equal(found.logs[:, -1], np.zeros((L, C)))
+    assert_close(found.divergence, expected.divergence)
+
+
+@pytest.mark.parametrize("is_point", [False, True])
+def test_in_between_the_factor_is_the_oracles(is_point):
+    found = Emission("silence", is_point, 0.3).factor(prior("silence"), COUNTS, TOTALS)
+    concentration, speech = update_speech(BETA, COUNTS, 0.3)
+    assert_close(concentration[:, :-1], (BETA + COUNTS)[:, :-1])
+    assert_close(concentration[:, -1], BETA[:, -1] + 0.3 * COUNTS[:, -1])
+    assert_close(speech, (BETA + 0.3 * COUNTS)[:, :-1].sum(axis=1))
+    known = replace(model("silence", is_point=is_point), silence_weight=0.3)
+    assert_close(found.logs, oracle.vote_logs(known, concentration, None, speech)[0])
+    assert_close(found.divergence, oracle.vote_divergence(known, concentration, None, speech))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from labelfable.errors import ModelError
 from labelfable.models.fable.emission_prior import PriorSettings, class_support, vote_prior
 from labelfable.votes import read_votes
 from tests.crowds import planted_votes
@@ -18,7 +19,7 @@ from tests.tolerances import assert_close
 VOTES, _ = planted_votes(30, [0.9, 0.6, 0.7, 0.8], 3)
 VOTES[:, 3] = np.where(np.arange(30) == 4, 2, -1)  # a source that votes once
 VOTES[:, 2] = np.where(VOTES[:, 2] < 0, 0, VOTES[:, 2])  # one that always does
-OTHERS = {"accuracy": 0.7, "flat": 0.03, "rarity": 0.6, "strength": 2.0}
+OTHERS = {"accuracy": 0.7, "flat": 0.03, "rarity": 0.6, "strength": 2.0, "silence_weight": 0.3}
 
 
 def heard(votes, emission, **names):
@@ -31,7 +32,7 @@ def heard(votes, emission, **names):
 @pytest.mark.parametrize("emission", EMISSIONS)
 def test_the_prior_is_the_oracles(emission, scale, sharing, n_subtypes):
     rows = heard(VOTES, emission, classes=[0, 1, 2])
-    for others in ({}, OTHERS, {"strength": 0.0}):
+    for others in ({}, OTHERS, {"strength": 0.0}, {"silence_weight": 0.0}):
         settings = PriorSettings(scale=scale, sharing=sharing, **others)
         found = vote_prior(rows, emission, settings, n_subtypes)
         spoken = spoken_of(VOTES, 3 if emission == "silence" else None)
@@ -41,6 +42,35 @@ def test_the_prior_is_the_oracles(emission, scale, sharing, n_subtypes):
         if rate is not None:
             assert_close(found.rate, rate)
         assert np.all(found.concentration > 0)
+
+
+@pytest.mark.parametrize("scale", ["proportional", "counts"])
+@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize("exclusions", [None, {2: 0}])
+def test_with_strengths_to_learn_the_prior_begins_as_the_set_one(emission, scale, exclusions):
+    """Whatever labels mean, and with x and y apart: only what speaks for the class grows with x."""
+    rows = heard(VOTES, emission, classes=[0, 1] if exclusions else [0, 1, 2], exclusions=exclusions)
+    fixed = vote_prior(rows, emission, PriorSettings(scale=scale, **OTHERS), 2)
+    found = vote_prior(rows, emission, PriorSettings(scale=scale, sharing="hierarchical_strength", **OTHERS), 2)
+    assert_close(found.concentration, fixed.concentration)
+    assert_close(np.array(found.hierarchy.start), np.array([1.4, 0.6]))
+    assert (found.rate is None) == (fixed.rate is None)
+    if found.rate is not None:
+        assert_close(found.rate, fixed.rate)
+    moved = found.at((2.8, 0.6))
+    speaks = np.repeat(rows.meaning[: rows.n_spoken] == rows.meaning.max(axis=1)[: rows.n_spoken, None], 2, axis=1)
+    own = np.broadcast_to(speaks, (rows.n_sources, *speaks.shape))
+    spoken, before = (x.concentration[:, : rows.n_spoken] - OTHERS["flat"] / 2 for x in (moved, fixed))
+    assert_close(spoken[own], 2 * before[own])
+    assert_close(spoken[~own], before[~own])
+    if emission == "silence":  # it speaks for every class: x + y alone counts
+        silent = [x.concentration[:, -1] - OTHERS["flat"] / 2 for x in (moved, fixed)]
+        assert_close(silent[0], 1.7 * silent[1])
+
+
+def test_strengths_cannot_be_learned_around_zero():
+    with pytest.raises(ModelError, match="around the strength that is set, and that is 0"):
+        vote_prior(heard(VOTES, "fired"), "fired", PriorSettings(strength=0, sharing="hierarchical"), 1)
 
 
 @pytest.mark.parametrize("emission", EMISSIONS)

@@ -87,7 +87,8 @@ def test_columns_in_float32_are_columns_in_float64(process, tilt, normaliser):
     coarse = everything(problem := replace(case, dtype="float32").problem(), fitted(problem))
     for name, value in fine.items():
         assert_close(coarse[name].astype(np.float32), value.astype(np.float32), "sweeps", message=name)
-    assert coarse["ρ"].dtype == coarse["S" if tilt == "posterior" else "m"].dtype == np.float64
+    assert coarse["ρ"].dtype == np.float32  # what there is of every item follows the features
+    assert coarse["S" if tilt == "posterior" else "m"].dtype == np.float64  # what there is once does not
 
 
 def test_inducing_points_at_all_items_are_the_exact_process():

@@ -34,6 +34,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fired": {"emission": "fired", "tilt": "posterior", "uncovered": "in"},
     "silence": {"emission": "silence", "evidence_weight": 1.0},
     "rates": {"emission": "rates", "tables": "posterior"},
+    "half silent": {"emission": "silence", "silence_weight": 0.5, "tables": "posterior"},
+    "hierarchical": {"sharing": "hierarchical", "tables": "posterior"},
+    "hierarchical strength": {"sharing": "hierarchical_strength", "tables": "posterior", "firmness": 1.0},
+    "hierarchical points": {"sharing": "hierarchical", "emission": "rates"},
     "base, learned": {"reading": "base", "class_prior": "learned"},
     "factored": {"normaliser": "factored"},
     "conditional": {"reading": "conditional", "n_subtypes": 2, "n_init": 1},
@@ -99,6 +103,35 @@ def test_features_are_used():
     assert right > (data.by_both.argmax(axis=1) == data.truth).mean() - MEAN_FIELD_SLACK
     assert right > (alone.predict(data.votes) == data.truth).mean()
     assert right > (MajorityVote().fit(data.votes).predict(data.votes) == data.truth).mean()
+
+
+@pytest.mark.parametrize("tables", ["point", "posterior"])
+def test_without_weight_on_silence_what_is_said_decides_alone(tables):
+    """Votes given that a source fires, to the last of its sweeps; with weight it is another model."""
+    fired, none, some = (
+        fitted(tables=tables, emission=emission, silence_weight=weight)
+        for emission, weight in (("fired", 1.0), ("silence", 0.0), ("silence", 0.2))
+    )
+    assert_close(np.array(none.report_.objective), np.array(fired.report_.objective), "sweeps")
+    expected = fired.predict_proba(VOTES, features=FEATURES)
+    assert_close(none.predict_proba(VOTES, features=FEATURES), expected, "sweeps")
+    assert np.abs(some.predict_proba(VOTES, features=FEATURES) - expected).max() > TOLERANCE["float64"].minimum
+
+
+@pytest.mark.parametrize(
+    ("sharing", "tables"),
+    [("hierarchical", "point"), ("hierarchical", "posterior"), ("hierarchical_strength", "posterior")],
+)
+def test_the_prior_learns_how_good_sources_are(sharing, tables):
+    """Of good sources a higher accuracy than of bad ones, from the same settings; the strength only where asked."""
+    found = []
+    for right in (0.95, 0.55):
+        votes, _ = planted_votes(400, [right] * 6, K, coverage=0.8)
+        model = fitted(votes, None, None, tables=tables, sharing=sharing, max_iter=100)
+        x, y = model.globals_.votes.strengths
+        found.append(x / (x + y))
+        assert (abs(x + y - model.strength) < TOLERANCE["float64"].sums) == (sharing == "hierarchical")
+    assert found[0] > 0.85 > found[1]
 
 
 # -- prediction -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from labelfable.errors import InputError, LabelfableError, LabelfableWarning
+from labelfable.errors import InputError, LabelfableError, LabelfableWarning, ModelError
 from labelfable.models.fable.estimator import FABLE
 from tests.conform import assert_distributions
 from tests.crowds import planted_votes, some_gold
@@ -28,6 +28,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fired": {"emission": "fired", "tilt": "posterior", "uncovered": "in"},
     "silence": {"emission": "silence"},
     "rates": {"emission": "rates"},
+    "hierarchical": {"sharing": "hierarchical"},
+    "hierarchical strength": {
+        "sharing": "hierarchical_strength",
+        "tables": "posterior",
+        "emission": "silence",
+        "silence_weight": 0.3,
+        "firmness": 1e-3,
+    },
     "base, learned": {"reading": "base", "class_prior": "learned"},
     "factored": {"normaliser": "factored", "tilt": "posterior"},
     "conditional": {"reading": "conditional", "n_subtypes": 2, "n_init": 1},
@@ -74,6 +82,10 @@ def fitted(votes: Any, y: Any, features: Any, **settings: Any) -> FABLE:
 @pytest.mark.parametrize("extreme", EXTREMES)
 def test_there_is_an_answer(extreme, settings):
     votes, gold, features, own = EXTREMES[extreme]
+    if "sharing" in settings and own.get("strength") == 0:
+        with pytest.raises(ModelError, match="around the strength that is set"):
+            fitted(votes, gold, features, **(settings | own))
+        return
     model = fitted(votes, gold, features, **(settings | own))
     assert_distributions(model.predict_proba(votes, features=features), len(votes), len(model.classes_))
     totals = np.array(model.report_.objective)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.fable_problems import EMISSIONS, NORMALISERS, READINGS, Case
+from tests.oracles.fable import prior_at, strengths_fall
 from tests.oracles.fable_evidence import log_evidence
 from tests.tolerances import STANDARD_ERRORS
 
@@ -37,6 +38,24 @@ def test_the_bound_stays_below_the_log_evidence(case):
     evidence, noise = log_evidence(problem.model, DRAWS)
     bounds = [max(replace(case, normaliser=normaliser).problem().run(60)[1]) for normaliser in NORMALISERS]
     assert bounds[0] < bounds[1] < evidence - STANDARD_ERRORS * noise
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_with_any_weight_on_silence_the_bound_stays_below(weight):
+    problem = replace(FOUR, emission="silence", silence_weight=weight, normaliser="collapsed").problem()
+    evidence, noise = log_evidence(problem.model, DRAWS)
+    assert max(problem.run(60)[1]) < evidence - STANDARD_ERRORS * noise
+
+
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_with_learned_strengths_the_bound_stays_below_the_evidence_that_they_give(emission):
+    """The strengths are points: their prior counts as it is."""
+    problem = replace(FOUR, emission=emission, firmness=3.0, normaliser="collapsed").problem()
+    global_, totals = problem.run(60)
+    β, rate = prior_at(problem.model, global_.votes.strengths)
+    evidence, noise = log_evidence(replace(problem.model, concentration=β, rate=rate, learned=None), DRAWS)
+    assert totals[-1] < evidence - strengths_fall(problem.model, global_.votes.strengths) - STANDARD_ERRORS * noise
+    assert totals[-1] > totals[0]
 
 
 @pytest.mark.parametrize("normaliser", NORMALISERS)

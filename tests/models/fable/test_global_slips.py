@@ -16,7 +16,11 @@ from tests.fable_slips import (
     BASE,
     CONDITIONAL,
     JOINT,
+    LEARNED,
+    LEARNED_POINTS,
+    LEARNED_RATES,
     POINTS,
+    QUIET,
     RATES,
     Slip,
     assert_caught,
@@ -30,9 +34,13 @@ from tests.fable_slips import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.fable_slips import Plant
 
 true_factor = Emission.factor
+true_speech = emission_module.update_speech
+true_strengths = emission_module.update_strengths
 
 # -- E and F: curvature and processes ---------------------------------------------------------------------------------
 
@@ -111,7 +119,51 @@ def with_poisson(self: Reading, responsibilities: Any, poisson: Any) -> Any:
     return self.class_sum(responsibilities + poisson)
 
 
+def full_silence(prior: Any, counts: Any, _weight: float) -> Any:
+    return true_speech(prior, counts, 1.0)
+
+
+def silence_alone(prior: Any, counts: Any, weight: float) -> Any:
+    """The weight on items that hear nothing, and not on those that hear something."""
+    μ, speech = true_speech(prior, counts, weight)
+    return μ, speech + (1 - weight) * counts[:, :-1].sum(axis=1)
+
+
+def said_too(prior: Any, counts: Any, weight: float) -> Any:
+    return true_speech(prior, weight * counts, 1.0)
+
+
+def in_hierarchy(change: Callable[..., Any]) -> Plant:
+    """Newton steps on other slopes."""
+
+    def slipped(hierarchy: Any, strengths: Any, slopes: Any, *, is_point: bool) -> Any:
+        return true_strengths(hierarchy, strengths, lambda at: change(slopes(at), at), is_point=is_point)
+
+    return in_emission("update_strengths", slipped)
+
+
+def unheld(hierarchy: Any, strengths: Any, slopes: Any, *, is_point: bool) -> Any:
+    return true_strengths(replace(hierarchy, firmness=1e-9), strengths, slopes, is_point=is_point)
+
+
+def tilted(by: Any) -> Callable[..., Any]:
+    """One part of the gradient off."""
+    return lambda found, at: found._replace(
+        value=found.value + float(np.dot(by, at)), gradient=found.gradient + np.array(by)
+    )
+
+
 VOTES = {
+    "silence: the weight forgotten in the counts": Slip("μ", QUIET, in_emission("update_speech", full_silence)),
+    "silence: the weight on the silent alone": Slip("μ", QUIET, in_emission("update_speech", silence_alone)),
+    "silence: the weight on what is said too": Slip("μ", QUIET, in_emission("update_speech", said_too)),
+    "strengths: their own prior forgotten": Slip("strengths", LEARNED, in_emission("update_strengths", unheld)),
+    "strengths: right and wrong weighed alike": Slip("strengths", LEARNED, in_hierarchy(tilted((1.0, -1.0)))),
+    "strengths: off together": Slip("strengths", LEARNED_RATES, in_hierarchy(tilted((0.5, 0.5)))),
+    "strengths of points: the accuracy off": Slip("accuracy", LEARNED_POINTS, in_hierarchy(tilted((0.5, 0.0)))),
+    "strengths: not learned, but their prior moved": Slip(
+        "strengths", LEARNED, in_emission("update_strengths", lambda _h, at, _slopes, **_: (at[0] * 1.1, at[1]))
+    ),
     "counts without w": Slip("μ", JOINT, unweighted("counts")),
     "counts without w, points": Slip("μ", POINTS, unweighted("counts")),
     "prior forgotten": Slip("μ", JOINT, in_emission("update_tables", lambda _β, counts: counts + 1e-3)),

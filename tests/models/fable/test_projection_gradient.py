@@ -97,7 +97,7 @@ def test_slopes_add_up_over_items_and_do_not_depend_on_blocks(kernel, monkeypatc
     d_phi, d_residual = generator.standard_normal((40, projection.n_columns)), generator.standard_normal(40)
     whole = projection_gradient(projection, features, d_phi, d_residual)
     parts = [projection_gradient(projection, features[r], d_phi[r], d_residual[r]) for r in (slice(11), slice(11, 40))]
-    monkeypatch.setattr("labelfable.models.fable.features.BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("labelfable.votes.features.BLOCK_ENTRIES", 1)
     monkeypatch.setattr(module, "BLOCK_ENTRIES", 1)
     blocked = projection_gradient(projection, features, d_phi, d_residual)
     for name, value in whole.items():

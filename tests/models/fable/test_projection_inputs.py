@@ -165,6 +165,6 @@ def test_an_items_columns_do_not_depend_on_the_other_items(kernel, container, mo
     whole, some = projection.project(container(features)), projection.project(container(features[[7, 3, 39]]))
     assert_close(some.phi, whole.phi[[7, 3, 39]], "sums")
     assert_close(some.residual, whole.residual[[7, 3, 39]], "sums")
-    monkeypatch.setattr("labelfable.models.fable.features.BLOCK_ENTRIES", 1)
-    monkeypatch.setattr("labelfable.models.fable.features.FEWEST_ROWS", 3)
+    monkeypatch.setattr("labelfable.votes.features.BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("labelfable.votes.features.FEWEST_ROWS", 3)
     assert_close(projection.project(container(features)).phi, whole.phi, "sums")

@@ -18,10 +18,10 @@ import pytest
 import labelfable
 from labelfable.errors import LabelfableWarning
 from labelfable.models.fable import published_rules
-from labelfable.models.fable.features import read_features
 from labelfable.models.fable.published import PublishedFit, fit_published
 from labelfable.models.fable.published_settings import PublishedSettings
 from labelfable.models.fable.published_steps import BrokenDownError, PublishedState, PublishedSteps
+from labelfable.votes.features import read_features
 from tests.crowds import planted_votes
 from tests.oracles import published as oracle
 from tests.real_data import FOLDER, real_set

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 
 import labelfable
 from labelfable.errors import InputError, LabelfableWarning, ModelError
-from labelfable.models.fable.features import read_features
 from labelfable.models.fable.published import fingerprint, fit_published, predict_published
 from labelfable.models.fable.published_settings import PublishedSettings
 from labelfable.models.fable.published_steps import PublishedSteps, item_kernel
+from labelfable.votes.features import read_features
 from tests.crowds import planted_votes, soft_of, some_gold, sparse_of
 from tests.oracles import published as oracle
 from tests.tolerances import assert_close

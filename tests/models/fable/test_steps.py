@@ -36,7 +36,7 @@ def test_the_bound_is_the_oracles_term_by_term(case):
 def test_updates_cover_every_factor():
     """The list that the checks go through has all that is inferred, in every kind of problem."""
     found = {update.of for case in every_case() for update in case.problem().updates(1)}
-    assert found == {"t", "γ", "a", "b", "ρ", "m", "S", "μ", "rate", "ν"}
+    assert found == {"t", "γ", "a", "b", "ρ", "m", "S", "μ", "rate", "speech", "strengths", "accuracy", "ν"}
 
 
 LONG = Case(n_items=60, n_sources=5, n_classes=3, shard_items=25, process="linear")

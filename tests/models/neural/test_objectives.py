@@ -6,10 +6,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra 'neural'")
 
 from labelfable import read_votes  # noqa: E402 (after the skip)
-from labelfable.models.fable.features import read_features  # noqa: E402 (the same)
-from labelfable.models.fable.scaling import fit_scaling  # noqa: E402 (the same)
 from labelfable.models.neural import networks, objectives  # noqa: E402 (the same)
 from labelfable.models.neural.items import Items, Rows  # noqa: E402 (the same)
+from labelfable.numerics.scaling import fit_scaling  # noqa: E402 (the same)
+from labelfable.votes.features import read_features  # noqa: E402 (the same)
 from tests.crowds import planted_votes  # noqa: E402 (the same)
 from tests.oracles import neural as oracle  # noqa: E402 (the same)
 from tests.tolerances import TOLERANCE, assert_close  # noqa: E402 (the same)

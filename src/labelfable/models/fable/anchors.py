@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from labelfable.models.fable.features import BLOCK_ENTRIES
 from labelfable.numerics.linear_algebra import cholesky, jitter_of
+from labelfable.votes.features import BLOCK_ENTRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from labelfable.models.fable.scaling import Rows
     from labelfable.numerics.kernels import Kernel
+    from labelfable.numerics.scaling import Rows
 
 
 class Anchors:

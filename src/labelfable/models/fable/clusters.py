@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from labelfable.models.fable.features import BLOCK_ENTRIES
 from labelfable.numerics.kernels import SAME_POINT
+from labelfable.votes.features import BLOCK_ENTRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from labelfable.models.fable.scaling import Rows
+    from labelfable.numerics.scaling import Rows
 
 SEED_SHARE = 8  # seeds are drawn one by one at first, later an eighth of those drawn before at once, in one product
 LLOYD_STEPS = 10

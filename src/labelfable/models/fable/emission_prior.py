@@ -4,7 +4,9 @@
     the others
 
 Strength is in counts, or proportional to the votes that each source gave: then a rule that fires on ten items is held
-as firmly to its name as one that fires on ten thousand, and rare classes do not die out.
+as firmly to its name as one that fires on ten thousand, and rare classes do not die out.  Strength and accuracy are as
+set, or learned for all sources together (see `emission_hierarchy.py`): sharing="hierarchical" learns the accuracy,
+"hierarchical_strength" both.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from labelfable.errors import ModelError
 from labelfable.models.fable.emission import EmissionName, VotePrior
+from labelfable.models.fable.emission_hierarchy import Hierarchy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
     from labelfable.votes.table import VoteTable
 
 ScaleName = Literal["proportional", "counts"]
-SharingName = Literal["source", "shared"]
+SharingName = Literal["source", "shared", "hierarchical", "hierarchical_strength"]
+LEARNED = ("hierarchical", "hierarchical_strength")
 LEAST_SHARE = 1e-3  # of a label among the votes, and of silence among a source's items
 
 
@@ -38,6 +43,10 @@ class PriorSettings:
     rarity: float = 0.85
     """How far a class's rarity is divided out of its label's votes (pattern): 0 reads A as P(class | label), 1 as
     P(label | class)."""
+    firmness: float = 100.0
+    """How firmly strength and accuracy are held to those that are set, where they are learned."""
+    silence_weight: float = 1.0
+    """Whose weight this is: see `update_speech`.  The prior of what is said goes with it, from that of fired."""
 
 
 def class_support(meaning: NDArray[np.floating], accuracy: float) -> NDArray[np.floating]:
@@ -55,17 +64,76 @@ def class_support(meaning: NDArray[np.floating], accuracy: float) -> NDArray[np.
 
 
 def vote_prior(rows: VoteTable, emission: EmissionName, settings: PriorSettings, n_subtypes: int) -> VotePrior:
-    """β (and the Gamma rate) of one emission model, the same for all subtypes of a class."""
+    """β (and the Gamma rate) of one emission model, the same for all subtypes of a class.            Equation (P)"""
     given = rows.label_counts()
     if settings.sharing == "shared":
         given = np.broadcast_to(given.mean(axis=0), given.shape)
     support = class_support(rows.meaning, settings.accuracy)
+    table = settings.strength * _unit_table(rows, given, support, emission, settings)
+    if emission == "silence" and settings.silence_weight < 1:
+        spoken = rows.without_abstain_label()
+        alone = _unit_table(spoken, given[:, :-1], support[:-1], "fired", settings)
+        table[:, :-1] += (1 - settings.silence_weight) * (settings.strength * alone - table[:, :-1])
+    table, flat = np.repeat(table / n_subtypes, n_subtypes, axis=2), settings.flat / n_subtypes
+    rate = None
     if emission == "rates":
-        return _rates_prior(rows, given, support, settings, n_subtypes)
+        unit = 1.0 if settings.scale == "counts" else rows.n_items / rows.n_classes
+        least = max(settings.strength * unit / n_subtypes, flat)  # a strength of 0 leaves a proper prior
+        rate = np.full(table.shape[2], least)
+    if settings.sharing not in LEARNED:
+        return VotePrior(table + flat, rate)
+    return _with_strengths(table, rate, flat, _right_share(rows, support, settings.accuracy, n_subtypes), settings)
+
+
+def _unit_table(
+    rows: VoteTable,
+    given: NDArray[np.floating],
+    support: NDArray[np.floating],
+    emission: EmissionName,
+    settings: PriorSettings,
+) -> NDArray[np.floating]:
+    """β of a strength of one without its flat part, all subtypes of a class together.  [sources, labels, K]."""
+    if emission == "rates":  # each rate's prior mean is the label's own rate, times K A_lk
+        shares = given[:, :, None] * support
+        return shares if settings.scale == "proportional" else shares * rows.n_classes / rows.n_items
     shares = _pattern_shares(given, support, settings) if emission == "pattern" else _label_shares(given, support, rows)
-    sizes = _prior_sizes(given, emission, settings, rows)
-    table = settings.strength * sizes * shares + settings.flat
-    return VotePrior(np.repeat(table / n_subtypes, n_subtypes, axis=2))
+    return np.asarray(_prior_sizes(given, emission, settings, rows) * shares)
+
+
+def _right_share(
+    rows: VoteTable, support: NDArray[np.floating], accuracy: float, n_subtypes: int
+) -> NDArray[np.floating]:
+    """How much of each support comes from accuracy, the rest from its opposite; silence is both.  [labels, C]"""
+    of_own = accuracy * rows.meaning / rows.meaning.max(axis=1, keepdims=True) / support
+    if rows.silence:
+        of_own[-1] = accuracy
+    return np.asarray(np.repeat(of_own, n_subtypes, axis=1))
+
+
+def _with_strengths(
+    table: NDArray[np.floating],
+    rate: NDArray[np.floating] | None,
+    flat: float,
+    right: NDArray[np.floating],
+    settings: PriorSettings,
+) -> VotePrior:
+    """The same prior as a function of two strengths, at those that are set."""
+    if settings.strength == 0:
+        raise ModelError(
+            f"sharing={settings.sharing!r} learns around the strength that is set, and that is 0",
+            hint="Set a strength above 0, or sharing='source'",
+        )
+    start = settings.strength * settings.accuracy, settings.strength * (1 - settings.accuracy)
+    hierarchy = Hierarchy(
+        right=table * right / start[0],
+        wrong=table * (1 - right) / start[1],
+        flat=flat,
+        start=start,
+        firmness=settings.firmness,
+        unit=None if rate is None else rate / settings.strength,
+        is_held=settings.sharing == "hierarchical",
+    )
+    return VotePrior(hierarchy.concentration(start), hierarchy.rate(start), hierarchy)
 
 
 def _pattern_shares(
@@ -103,18 +171,3 @@ def _prior_sizes(
         return np.ones((1, 1, 1))
     size = np.atleast_1d(given.sum()) if emission == "pattern" else given.sum(axis=1)
     return (size / rows.n_classes)[:, None, None]
-
-
-def _rates_prior(
-    rows: VoteTable,
-    given: NDArray[np.floating],
-    support: NDArray[np.floating],
-    settings: PriorSettings,
-    n_subtypes: int,
-) -> VotePrior:
-    """Gamma(τ V_jl A_lk, τ N/K): each rate's prior mean is the label's own rate, times K A_lk."""
-    items = float(rows.n_items) / rows.n_classes
-    weight = settings.strength / (n_subtypes if settings.scale == "proportional" else items * n_subtypes)
-    shape = np.repeat(weight * given[:, :, None] * support + settings.flat / n_subtypes, n_subtypes, axis=2)
-    rate = max(weight * items, settings.flat / n_subtypes)  # a strength of 0 leaves a proper prior
-    return VotePrior(shape, np.full(rows.n_classes * n_subtypes, rate))

@@ -6,30 +6,45 @@ AISTATS 2023.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+import time
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from labelfable.errors import ModelError
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import engine_of
-from labelfable.inference.sweep import run_sweeps
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
+from labelfable.models.fable.emission_hierarchy import Hierarchy
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
-from labelfable.models.fable.factors import GlobalFactors
-from labelfable.models.fable.items import cut_items, rows_of
+from labelfable.models.fable.explain import Explanation, explain_items
+from labelfable.models.fable.factors import GlobalFactors, SufficientStatistics
+from labelfable.models.fable.hyperparameters import (
+    LEARNT_ITEMS,
+    Profile,
+    as_posteriors,
+    chosen_names,
+    described,
+    learn_parameters,
+)
+from labelfable.models.fable.items import cut_items, features_or_none, rows_of
+from labelfable.models.fable.light import Curvature
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
 from labelfable.models.fable.published import PublishedFit, fit_published, predict_published
 from labelfable.models.fable.published_settings import PublishedSettings
 from labelfable.models.fable.published_steps import Held
 from labelfable.models.fable.reading import Reading, ReadingName
+from labelfable.models.fable.search import Start, climb_best, sampled
 from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard, FableSweeps
+from labelfable.models.fable.streaming import Stream, grown, stream_of
 from labelfable.models.protocol import (
     AT_LEAST_ONE,
     CLASS_PRIOR,
@@ -42,6 +57,7 @@ from labelfable.models.protocol import (
 )
 from labelfable.numerics.random import seed_of
 from labelfable.votes.maps import Layout
+from labelfable.votes.read import read_gold, read_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +68,7 @@ if TYPE_CHECKING:
 class FABLE(BaseLabelModel):
     """Votes and features together: a mixture label model whose coefficients are Gaussian processes of the features.
 
-    Equations (A)-(H), (T).
+    Equations (A)-(H), (P), (T).
 
     Parameters
     ----------
@@ -69,10 +85,12 @@ class FABLE(BaseLabelModel):
         Inducing points, or rank of the Lanczos approximation.
     inducing : "kmeans" or "pivoted"
         How inducing points are chosen: centres of the items, or items by pivoted Cholesky.
-    lengthscale : None, float, or one number a feature
-        In units of the scaled features; None takes the median distance between items.
+    lengthscale : None, float, one number a feature, or "ard"
+        In units of the scaled features; None takes the median distance between items, "ard" one a feature.
     variance, constant : float
         Prior variance of each process, and of its constant.
+    learn : tuple of "variance", "lengthscale", "constant"
+        Hyperparameters of the kernel that are moved to where the bound is highest before the fit.
     scaling : "standardise", "normalise", "whiten" or "none"
         What is done to the features first; `projection_` records it.
     max_components : int
@@ -83,8 +101,10 @@ class FABLE(BaseLabelModel):
         How votes depend on the class: see `emission.py`.
     tables : "point" or "posterior"
         Whether vote tables are kept as their mode or as a posterior.
-    strength, accuracy, scale, sharing, flat, rarity : float, float, str, str, float, float
+    strength, accuracy, scale, sharing, flat, rarity, firmness : float, float, str, str, float, float, float
         The prior of the votes: see `emission_prior.py`.
+    silence_weight : float
+        Of whether a source speaks, with emission="silence": from 1 (that of what it says) to 0 (none, as in "fired").
     evidence_weight : float
         Weight of the votes in the likelihood; less than one where sources err together.
     normaliser : "collapsed" or "factored"
@@ -97,6 +117,8 @@ class FABLE(BaseLabelModel):
         Whether items without votes take part in the fit.  They are predicted either way.
     class_prior : "votes", "uniform", "learned", or one number a class
         Class proportions: majority vote's, equal, given, or left to the processes' constants (to τ where it exists).
+    decay : float
+        How fast old items fade in `partial_fit`: 1 keeps them for ever, less follows what changes.
     published : dict or None
         Settings of inference="published": see `PublishedSettings`.
     n_init : int
@@ -119,9 +141,10 @@ class FABLE(BaseLabelModel):
         "method": [StrOptions({"inducing", "exact", "lanczos"})],
         "n_inducing": AT_LEAST_ONE,
         "inducing": [StrOptions({"kmeans", "pivoted"})],
-        "lengthscale": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
+        "lengthscale": [None, Interval(Real, 0, None, closed="neither"), "array-like", StrOptions({"ard"})],
         "variance": POSITIVE,
         "constant": POSITIVE,
+        "learn": ["array-like", StrOptions({"variance", "lengthscale", "constant"})],
         "scaling": [StrOptions({"standardise", "normalise", "whiten", "none"})],
         "max_components": AT_LEAST_ONE,
         "missing": [StrOptions({"error", "ignore"})],
@@ -130,7 +153,9 @@ class FABLE(BaseLabelModel):
         "strength": NOT_NEGATIVE,
         "accuracy": [Interval(Real, 0, 1, closed="neither")],
         "scale": [StrOptions({"proportional", "counts"})],
-        "sharing": [StrOptions({"source", "shared"})],
+        "sharing": [StrOptions({"source", "shared", "hierarchical", "hierarchical_strength"})],
+        "firmness": POSITIVE,
+        "silence_weight": [Interval(Real, 0, 1, closed="both")],
         "flat": POSITIVE,
         "rarity": [Interval(Real, 0, 1, closed="both")],
         "evidence_weight": POSITIVE,
@@ -139,8 +164,9 @@ class FABLE(BaseLabelModel):
         "tilt": [StrOptions({"mean", "posterior"})],
         "uncovered": [StrOptions({"out", "in"})],
         "class_prior": CLASS_PRIOR,
+        "decay": [Interval(Real, 0, 1, closed="right")],
         "published": [dict, None],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_init": AT_LEAST_ONE,
         "tol": NOT_NEGATIVE,
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
@@ -148,10 +174,14 @@ class FABLE(BaseLabelModel):
     }
     _stored_types = (
         *(GlobalFactors, WeightFactor, VoteFactor),
-        *(FableSweeps, Reading, Emission, Layout, VotePrior),
+        *(FableSweeps, Reading, Emission, Layout, VotePrior, Hierarchy),
         *(PublishedFit, Held),
+        *(Curvature, Stream, SufficientStatistics),
         *STORED_TYPES,
     )
+    sweeps_: FableSweeps
+    globals_: GlobalFactors
+    stream_: Stream | None
 
     def __init__(
         self,
@@ -165,6 +195,7 @@ class FABLE(BaseLabelModel):
         lengthscale: Any = None,
         variance: float = 2.0,
         constant: float = 4.0,
+        learn: Any = (),
         scaling: str = "standardise",
         max_components: int = 128,
         missing: str = "error",
@@ -176,12 +207,15 @@ class FABLE(BaseLabelModel):
         sharing: SharingName = "source",
         flat: float = 0.01,
         rarity: float = 0.6,
+        firmness: float = 100.0,
+        silence_weight: float = 1.0,
         evidence_weight: float = 0.6,
         normaliser: NormaliserName = "collapsed",
         reading: ReadingName = "joint",
         tilt: str = "mean",
         uncovered: str = "out",
         class_prior: Any = "votes",
+        decay: float = 0.7,
         published: Any = None,
         n_init: int = 3,
         tol: float = 1e-6,
@@ -198,6 +232,7 @@ class FABLE(BaseLabelModel):
         self.lengthscale = lengthscale
         self.variance = variance
         self.constant = constant
+        self.learn = learn
         self.scaling = scaling
         self.max_components = max_components
         self.missing = missing
@@ -209,12 +244,15 @@ class FABLE(BaseLabelModel):
         self.sharing = sharing
         self.flat = flat
         self.rarity = rarity
+        self.firmness = firmness
+        self.silence_weight = silence_weight
         self.evidence_weight = evidence_weight
         self.normaliser = normaliser
         self.reading = reading
         self.tilt = tilt
         self.uncovered = uncovered
         self.class_prior = class_prior
+        self.decay = decay
         self.published = published
         self.n_init = n_init
         self.tol = tol
@@ -222,31 +260,103 @@ class FABLE(BaseLabelModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def explain(self, items: Any, votes: Any, *, features: Any = None) -> Explanation | list[Explanation]:
+        """Why items get their labels: the log-odds that each vote, the features and the class prior contribute.
+
+        `items` is a row number of `votes`, or several or a mask for a list of explanations.  The parts of an
+        `Explanation` add up to the difference of the log probabilities that `predict_proba` gives.
+        """
+        table = self._read_like_fit(votes)
+        if self.inference == "published":
+            raise ModelError("the paper's rules as printed explain nothing", hint="Fit with inference='variational'")
+        fit = (self.projection_, self.sweeps_, self.globals_)
+        return explain_items(items, self._heard(table), features_or_none(features, table.n_items), fit)
+
+    def partial_fit(
+        self, votes: Any, y: Any = None, *, features: Any = None, classes: Sequence[Any] | None = None
+    ) -> Self:
+        """Go on with further items: the first call is a fit, each later one moves what was fitted towards its items.
+
+        Give `classes` to the first call where its votes may not name them all.  How the features are scaled and
+        projected is settled by the first call.  `decay` says how fast old items fade.                   Equation (S)
+        """
+        self._validate_params()
+        if self.inference == "published" or (self.emission == "silence" and self.silence_weight < 1):
+            setting = "silence_weight below 1" if self.inference == "variational" else "inference='published'"
+            raise ModelError(f"partial_fit does not go with {setting}", hint="Fit all items at once")
+        if not hasattr(self, "globals_"):
+            return self.fit(votes if classes is None else read_votes(votes, classes=classes), y, features=features)
+        began = time.perf_counter()
+        table = self._read_like_fit(votes)
+        gold = read_gold(y, table)[1]
+        projected = self.projection_.project(features_or_none(features, table.n_items), table.n_items)
+        chosen = self._fitted_items(table, gold)
+        rows, known = self._heard(table.rows(chosen)), None if gold is None else gold[chosen]
+        if self.stream_ is None:
+            self.stream_ = stream_of(self.sweeps_, self.globals_, self.curvature_, self.n_fitted_)
+        growth = 1 + rows.n_items / self.stream_.n_items if self.scale == "proportional" else 1.0
+        sweeps = replace(self.sweeps_, layout=rows.layout, vote_prior=grown(self.sweeps_.vote_prior, growth))
+        shards = cut_items(rows, known, rows_of(projected, chosen), None)
+        engine = engine_of(self.n_jobs)
+        self.stream_, self.globals_ = self.stream_.absorb(sweeps, shards, self.globals_, engine, self.decay)
+        self.sweeps_ = sweeps
+        answer = Answer(table, np.ones(table.n_items), gold, self._probabilities(table, projected))
+        self._report(table, answer, Course(), time.perf_counter() - began)
+        return self
+
     def _fit_table(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
         if self.inference == "published":
             return self._fit_published(table, gold, features)
         notes = [] if features is not None else ["no features were given: the votes alone decide"]
         seed = seed_of(self.random_state)
         self.projection_ = self._build_projection(table, features, seed)
-        projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)
+        if self.learn:
+            notes.append(self._learn(table, gold, features_or_none(features, table.n_items), seed))
+        projected = self.projection_.project(features_or_none(features, table.n_items), table.n_items)
         chosen = self._fitted_items(table, gold)
         rows, known = table.rows(chosen), None if gold is None else gold[chosen]
         inside = rows_of(projected, chosen)
-        fits = []
-        for n_subtypes, start in subtype_starts(rows, known, inside.phi, (self.n_subtypes, self.n_init, seed)):
-            sweeps = self._sweeps(self._heard(rows), known, n_subtypes)
-            shards = cut_items(self._heard(rows), known, inside, start)
-            stopping = Stopping(self.tol, self.max_iter, rows.n_items)
-            fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs), stopping, sweeps.stretched)
-            fits.append((fit.history.totals[-1], fit, sweeps))
-        _, best, self.sweeps_ = max(fits, key=lambda candidate: candidate[0])
-        self.globals_ = best.global_
+        heard = self._heard(rows)
+        sample = sampled(rows.n_items, inside.phi.shape[1], seed)
+        some = np.arange(rows.n_items) if sample is None else sample
+        scene = rows.rows(some), None if known is None else known[some], rows_of(inside, some)
+        starts = (
+            Start(
+                replace(self._sweeps(heard, known, n_subtypes), copies=rows.n_items / len(some)),
+                cut_items(self._heard(scene[0]), *scene[1:], start),
+            )
+            for n_subtypes, start in subtype_starts(*scene[:2], scene[2].phi, (self.n_subtypes, self.n_init, seed))
+        )
+        whole = None if sample is None else cut_items(heard, known, inside, None)
+        best = climb_best(starts, engine_of(self.n_jobs), Stopping(self.tol, self.max_iter, rows.n_items), whole)
+        self.sweeps_, self.globals_ = best.sweeps, best.factors
+        self.curvature_, self.n_fitted_, self.stream_ = best.curvature, rows.n_items, None
         probabilities = self._probabilities(table, projected)
         self.class_prior_ = np.exp(self.sweeps_.log_proportions)
         if isinstance(self.class_prior, str) and self.class_prior == "learned":
             self.class_prior_ = probabilities[chosen].mean(axis=0)
-        course = Course(best.history, best.converged, notes)
+        course = Course(best.fit.history, best.fit.converged, notes)
         return course, Answer(table, np.ones(table.n_items), gold, probabilities)
+
+    def _learn(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any, seed: int) -> str:
+        """Move the projection's hyperparameters to where the bound of some items is highest.   Equation (GP.8)"""
+        from sklearn.utils import _safe_indexing
+
+        chosen = self._fitted_items(table, gold)
+        some = np.sort(np.random.default_rng(seed).permutation(chosen)[:LEARNT_ITEMS])
+        rows, known = table.rows(some), None if gold is None else gold[some]
+        shares = next(subtype_starts(rows, known, np.zeros((len(some), 0)), (1, 1, seed)))[1]
+        sweeps = as_posteriors(self._sweeps(self._heard(table.rows(chosen)), known, 1))
+        sweeps = replace(sweeps, copies=len(chosen) / len(some))
+
+        def start(projected: Projected, responsibilities: NDArray[np.floating]) -> Start:
+            return Start(sweeps, cut_items(self._heard(rows), known, projected, responsibilities))
+
+        names = chosen_names(self.learn)
+        inside = _safe_indexing(features, some)
+        profile = Profile(self.projection_, inside, names, start, engine_of(self.n_jobs), shares)
+        self.projection_ = learn_parameters(profile)
+        return described(self.projection_, names)
 
     def _fit_published(
         self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any
@@ -260,7 +370,7 @@ class FABLE(BaseLabelModel):
 
     def _build_projection(self, table: VoteTable, features: Any, seed: int) -> Projection:
         return build_projection(
-            _features_or_none(features, table.n_items),
+            features_or_none(features, table.n_items),
             kernel=self.kernel,
             method=self.method,
             n_inducing=self.n_inducing,
@@ -294,10 +404,10 @@ class FABLE(BaseLabelModel):
         log_shares = np.log(shares)
         lean = log_shares - log_shares.mean()
         in_process = not reading.has_proportions
-        settings = PriorSettings(self.strength, self.accuracy, self.scale, self.sharing, self.flat, self.rarity)
+        settings = PriorSettings(**{part.name: getattr(self, part.name) for part in fields(PriorSettings)})
         return FableSweeps(
             reading=reading,
-            emission=Emission(self.emission, is_point=self.tables == "point"),
+            emission=Emission(self.emission, self.tables == "point", self.silence_weight),
             layout=rows.layout,
             vote_prior=vote_prior(rows, self.emission, settings, n_subtypes),
             process_mean=np.repeat(lean if in_process else np.zeros(n_classes), n_subtypes),
@@ -312,7 +422,7 @@ class FABLE(BaseLabelModel):
         if self.inference == "published":
             settings, seed = PublishedSettings.of(self.published), seed_of(self.random_state)
             return predict_published(self.published_, table, features, settings, seed)
-        known = _features_or_none(features, table.n_items)
+        known = features_or_none(features, table.n_items)
         return self._probabilities(table, self.projection_.project(known, table.n_items))
 
     def _probabilities(self, table: VoteTable, projected: Projected) -> NDArray[np.floating]:
@@ -329,8 +439,3 @@ class FABLE(BaseLabelModel):
         for _ in engine_of(self.n_jobs).map(fill, cut_items(rows, None, projected, None)):
             pass
         return answer
-
-
-def _features_or_none(features: Any, n_items: int) -> Any:
-    """No features are features without a column: only the constant is left of each process."""
-    return np.zeros((n_items, 0)) if features is None else features

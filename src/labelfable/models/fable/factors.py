@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from labelfable.models.fable.emission import VoteFactor
+from labelfable.models.fable.emission_hierarchy import Strengths
 from labelfable.models.fable.process import WeightFactor
 from labelfable.numerics.namespace import Array
 
@@ -31,6 +32,8 @@ class ItemFactors:
 
     responsibilities: Array
     """ρ, [n, C]."""
+    process: Array
+    """m, mean of f, [n, C]."""
     poisson: Array
     """γ, [n, C]."""
     rate_shape: Array
@@ -57,6 +60,20 @@ class SufficientStatistics:
     """What the items say of the class proportions, [K]."""
     bound: dict[str, float]
     """The items' part of the bound at the globals that the statistics were made with, by term."""
+    strengths: Strengths | None = None
+    """The vote prior's strengths in those globals, where they are learned: the global step goes on from there."""
+
+    def times(self, factor: float) -> SufficientStatistics:
+        """The statistics of so many times as many items."""
+        return SufficientStatistics(
+            factor * self.gram,
+            factor * self.potential,
+            factor * self.counts,
+            factor * self.totals,
+            factor * self.proportions,
+            {name: factor * value for name, value in self.bound.items()},
+            self.strengths,
+        )
 
     def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
         """The statistics of both."""
@@ -67,4 +84,5 @@ class SufficientStatistics:
             self.totals + other.totals,
             self.proportions + other.proportions,
             {name: value + other.bound[name] for name, value in self.bound.items()},
+            self.strengths,
         )

@@ -12,16 +12,16 @@ import scipy.sparse as sp
 
 from labelfable.errors import ModelError
 from labelfable.models.fable.clusters import Clusters
-from labelfable.models.fable.features import BLOCK_ENTRIES
 from labelfable.numerics.kernels import SAME_POINT
 from labelfable.numerics.linear_algebra import lanczos, pivoted_cholesky
+from labelfable.votes.features import BLOCK_ENTRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from labelfable.models.fable.features import Features
-    from labelfable.models.fable.scaling import Rows, Scaling
     from labelfable.numerics.kernels import Kernel
+    from labelfable.numerics.scaling import Rows, Scaling
+    from labelfable.votes.features import Features
 
 EXACT_ITEMS = 5_000
 """The exact process solves with an items × items matrix: 200 MB and some seconds at this size."""

@@ -9,6 +9,7 @@ import numpy as np
 from labelfable.inference.shards import cut, shard_items
 from labelfable.models.fable.projection import Projected
 from labelfable.models.fable.steps import FableShard
+from labelfable.numerics.random import BLOCK_ITEMS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +21,7 @@ def cut_items(
     rows: VoteTable, gold: NDArray[np.integer] | None, projected: Projected, start: NDArray[np.floating] | None
 ) -> list[FableShard]:
     """Items in shards whose columns fit a core's cache, each with its votes."""
-    shards = cut(rows, np.ones(rows.n_items), gold, shard_items(rows.layout.n_columns))
+    shards = cut(rows, np.ones(rows.n_items), gold, shard_items(rows.layout.n_columns, BLOCK_ITEMS))
     return [
         FableShard(
             shard,
@@ -34,3 +35,8 @@ def cut_items(
 def rows_of(projected: Projected, chosen: Any) -> Projected:
     """Some items' columns: a slice or numbers."""
     return Projected(projected.phi[chosen], projected.residual[chosen])
+
+
+def features_or_none(features: Any, n_items: int) -> Any:
+    """No features are features without a column: only the constant is left of each process."""
+    return np.zeros((n_items, 0)) if features is None else features

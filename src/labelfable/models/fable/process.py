@@ -62,26 +62,22 @@ def update_weights(gram: Array, potential: Array, *, is_point: bool) -> WeightFa
     return WeightFactor(mean, covariance, divergence)
 
 
-def stretched_weights(before: WeightFactor, after: WeightFactor, length: float) -> WeightFactor:
-    """The factor beyond an update: its mean on the line from one to the next, its covariance that of the update."""
-    xp = array_namespace(after.mean)
-    mean = before.mean + length * (after.mean - before.mean)
-    moved = 0.5 * float(
-        xp.sum(mean * mean) - xp.sum(after.mean * after.mean)
-    )  # all that the divergence sees of the mean
-    return WeightFactor(mean, after.covariance, after.divergence + moved)
+def moved_weights(weights: WeightFactor, mean: Array) -> WeightFactor:
+    """The same factor around another mean: all that the divergence sees of it is its square."""
+    xp = array_namespace(mean)
+    squares = float(xp.sum(mean * mean) - xp.sum(weights.mean * weights.mean))
+    return WeightFactor(mean, weights.covariance, weights.divergence + squares / 2)
 
 
 def expected_process(phi: Array, residual: Array, weights: WeightFactor, mean: Array) -> tuple[Array, Array]:
-    """Mean and variance of each f_ic in float64; a point has none.
+    """Mean and variance of each f_ic, in the dtype of φ; a point has none.
 
         m_ic = mean_c + φ_i·m_c,    s²_ic = φ_i' S_c φ_i + d_i
 
     Shapes: phi [n, R], residual [n], mean [C] -> [n, C], [n, C].
     """
     xp = array_namespace(phi)
-    value = xp.astype(phi @ xp.astype(weights.mean, phi.dtype), xp.float64) + mean
+    value = phi @ xp.astype(weights.mean, phi.dtype) + xp.astype(mean, phi.dtype)
     if weights.covariance is None:
         return value, xp.zeros_like(value)
-    spread = xp.astype(quadratic_forms(phi, weights.covariance), xp.float64)
-    return value, xp.clip(spread, 0.0, None) + xp.astype(residual, xp.float64)[:, None]
+    return value, quadratic_forms(phi, weights.covariance) + residual[:, None]

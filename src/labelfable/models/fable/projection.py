@@ -19,7 +19,6 @@ import numpy as np
 
 from labelfable.errors import InputError, ModelError
 from labelfable.models.fable.anchors import Anchors, whitened
-from labelfable.models.fable.features import Features, read_features
 from labelfable.models.fable.inducing import (
     EXACT_ITEMS,
     LANCZOS_ITEMS,
@@ -28,8 +27,9 @@ from labelfable.models.fable.inducing import (
     krylov_basis,
     median_lengthscale,
 )
-from labelfable.models.fable.scaling import SCALINGS, Rows, Scaling, fit_scaling, principal_axes
 from labelfable.numerics.kernels import KERNELS, RBF, Cosine, Kernel, Linear, Matern
+from labelfable.numerics.scaling import SCALINGS, Rows, Scaling, fit_scaling, principal_axes
+from labelfable.votes.features import Features, read_features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,15 +13,15 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from labelfable.models.fable.anchors import anchored_values
-from labelfable.models.fable.features import BLOCK_ENTRIES
 from labelfable.numerics.kernels import Kernel, ParameterSlopes
 from labelfable.numerics.linear_algebra import cholesky, jitter_of
+from labelfable.votes.features import BLOCK_ENTRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from labelfable.models.fable.features import Features
     from labelfable.models.fable.projection import Projection
+    from labelfable.votes.features import Features
 
 
 def projection_gradient(

@@ -26,9 +26,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfable.errors import LabelfableWarning
-from labelfable.models.fable.features import Features, read_features
 from labelfable.models.fable.published_settings import PublishedSettings
 from labelfable.models.fable.published_steps import BrokenDownError, Held, PublishedSteps
+from labelfable.votes.features import Features, read_features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

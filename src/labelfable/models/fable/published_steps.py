@@ -20,8 +20,8 @@ from labelfable.numerics.distributions import dirichlet_mean_log
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from labelfable.models.fable.features import Features
     from labelfable.models.fable.published_settings import PublishedSettings
+    from labelfable.votes.features import Features
     from labelfable.votes.table import VoteTable
 
 # numbers of the published program

@@ -10,7 +10,7 @@ import numpy as np
 from labelfable.models.class_prior import vote_shares
 from labelfable.models.confusion import clamp
 from labelfable.models.fable.clusters import Clusters
-from labelfable.models.fable.scaling import Rows
+from labelfable.numerics.scaling import Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

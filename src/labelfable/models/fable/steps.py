@@ -8,9 +8,9 @@ Both raise one bound, so the sweep climbs.  Prediction is the local step with th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
 from array_api_compat import array_namespace
 
 from labelfable.inference.shards import Shard
@@ -28,14 +28,15 @@ from labelfable.models.fable.augmentation import (
     update_tilt,
 )
 from labelfable.models.fable.bound import global_bound, items_bound
-from labelfable.models.fable.emission import Emission, VoteFactor, VotePrior, stretched_concentration
+from labelfable.models.fable.emission import Emission, VoteFactor, VotePrior, near_logarithm
+from labelfable.models.fable.emission_hierarchy import Strengths
 from labelfable.models.fable.factors import GlobalFactors, ItemFactors, SufficientStatistics
 from labelfable.models.fable.mixture import update_responsibilities
 from labelfable.models.fable.process import (
     WeightFactor,
     expected_process,
+    moved_weights,
     prior_weights,
-    stretched_weights,
     update_weights,
 )
 from labelfable.models.fable.projection import Projected
@@ -76,6 +77,8 @@ class FableSweeps:
     """tilt="mean": the processes as points, so that t = |m|."""
     normaliser: NormaliserName = "factored"
     """Whether λ has a factor of its own, (B) and (C), or is integrated out, (B')."""
+    copies: float = 1.0
+    """How many items each item stands for, as in a sample."""
 
     def start(self, shard: FableShard) -> tuple[None, SufficientStatistics]:
         """Statistics of the given responsibilities, with the processes at their prior."""
@@ -88,18 +91,46 @@ class FableSweeps:
     def global_step(self, statistics: SufficientStatistics) -> GlobalFactors:
         """Every global factor at its optimum given the items: they do not meet in any term, so the order is free."""
         weights = update_weights(statistics.gram, statistics.potential, is_point=self.is_point)
-        votes = self.emission.factor(self.vote_prior, self.layout.unpack(statistics.counts), statistics.totals)
+        return self.globals_with(weights, statistics)
+
+    def globals_with(self, weights: WeightFactor, statistics: SufficientStatistics) -> GlobalFactors:
+        """These processes, and the other factors at their optimum given the items."""
+        counts = self.layout.unpack(statistics.counts)
+        votes = self.emission.factor(self.vote_prior, counts, statistics.totals, statistics.strengths)
         classes = None if self.class_prior is None else update_proportions(self.class_prior, statistics.proportions)
         return self._globals(weights, votes, classes)
 
-    def stretched(self, before: GlobalFactors, after: GlobalFactors, length: float) -> GlobalFactors:
-        """Factors beyond an update: weights on the line, concentrations on the line of their logarithms."""
-        weights = stretched_weights(before.weights, after.weights, length)
-        votes = self.emission.stretched(self.vote_prior, before.votes, after.votes, length)
-        classes = None
-        if before.classes is not None and after.classes is not None:
-            classes = stretched_concentration(before.classes, after.classes, length)
+    def coordinates(self, global_: GlobalFactors) -> Array:
+        """The processes' means, and the logarithms of all concentrations and rates."""
+        xp = array_namespace(global_.weights.mean)
+        parts = [xp.reshape(global_.weights.mean, (-1,)), self.emission.coordinates(global_.votes)]
+        return xp.concat(parts if global_.classes is None else [*parts, xp.log(global_.classes)])
+
+    def metric(self, global_: GlobalFactors) -> Array:
+        """Roots of what the votes tell of each logarithm; the processes' weights have prior variance 1."""
+        xp = array_namespace(global_.weights.mean)
+        coordinates = self.coordinates(global_)
+        told = xp.exp(coordinates[math.prod(global_.weights.mean.shape) :] / 2)
+        return xp.concat((xp.ones_like(coordinates[: coordinates.shape[0] - told.shape[0]]), told))
+
+    def at(self, coordinates: Array, near: GlobalFactors) -> GlobalFactors:
+        """Factors at these coordinates; covariances are those of `near`."""
+        xp = array_namespace(coordinates)
+        shape = near.weights.mean.shape
+        weights = moved_weights(near.weights, xp.reshape(coordinates[: math.prod(shape)], shape))
+        rest = coordinates[math.prod(shape) :]
+        last = rest.shape[0] - (0 if near.classes is None else near.classes.shape[0])
+        votes = self.emission.at(self.vote_prior, rest[:last], near.votes)
+        classes = None if near.classes is None else near_logarithm(rest[last:], near.classes)
         return self._globals(weights, votes, classes)
+
+    def careful(self, _statistics: SufficientStatistics) -> SufficientStatistics | None:
+        """None: no update can lower the bound."""
+        return None
+
+    def factors(self, global_: GlobalFactors) -> GlobalFactors:
+        """What was fitted, without how: there is nothing else."""
+        return global_
 
     def bound(self, statistics: SufficientStatistics, global_: GlobalFactors) -> dict[str, float]:
         """The whole bound, term by term."""
@@ -111,7 +142,8 @@ class FableSweeps:
             shard.projected.phi.shape[1], self.reading.n_components, shard.projected.phi, is_point=self.is_point
         )
         prior = self.vote_prior.concentration
-        votes = self.emission.factor(self.vote_prior, np.zeros_like(prior), np.zeros(prior.shape[2]))
+        nothing = array_namespace(prior).zeros_like(prior)
+        votes = self.emission.factor(self.vote_prior, nothing, nothing[0, 0, :])
         return self._globals(weights, votes, self.class_prior)
 
     def _globals(self, weights: WeightFactor, votes: VoteFactor, classes: Array | None) -> GlobalFactors:
@@ -128,17 +160,18 @@ class FableSweeps:
         )
         tilt = update_tilt(mean, variance)
         log_present, log_absent = expected_log_sigmoid(mean, tilt), expected_log_sigmoid(-mean, tilt)
-        log_mass = reading.log_mass(global_.log_proportions)
-        log_prior = reading.log_prior(global_.log_proportions)
         xp = array_namespace(mean)
+        log_mass = xp.astype(reading.log_mass(global_.log_proportions), mean.dtype)
+        log_prior = xp.astype(reading.log_prior(global_.log_proportions), mean.dtype)
         poisson, shape, normaliser = self._normaliser(log_absent, log_mass)
-        evidence = self.evidence_weight * (shard.votes.maps.evidence(global_.packed_votes) + global_.votes.constant)
+        told = shard.votes.maps.evidence(global_.packed_votes) + global_.votes.constant
+        evidence = xp.astype(self.evidence_weight * told, mean.dtype, copy=False)
         if responsibilities is None:
             own = reading.spread(normaliser) if reading.name == "conditional" else xp.zeros_like(log_present)
             offered = clamp_logits(evidence, shard.votes.gold, reading.n_classes)
             responsibilities, _ = update_responsibilities(log_present, log_prior, offered, own)
         weight = reading.group_weight(responsibilities)
-        items = ItemFactors(responsibilities, poisson, shape, tilt, weight)
+        items = ItemFactors(responsibilities, mean, poisson, shape, tilt, weight)
         return items, items_bound(
             responsibilities,
             weight,
@@ -157,7 +190,7 @@ class FableSweeps:
             poisson = update_collapsed_mean(log_absent, log_mass, reading.spread(whole))
             return poisson, update_rate_shape(reading.group_sum(poisson)), collapsed_bound(whole)
         shape = solve_normaliser(reading.group_sum(xp.exp(log_absent + log_mass)) / reading.mass)
-        log_rate = digamma(shape) - np.log(reading.mass)
+        log_rate = digamma(shape) - math.log(reading.mass)
         poisson = update_poisson_mean(reading.spread(log_rate), log_absent, log_mass)
         bound = normaliser_bound(
             shape,
@@ -173,18 +206,42 @@ class FableSweeps:
     ) -> SufficientStatistics:
         """Item factors and their sums over one shard."""
         items, terms = self.item_factors(shard, global_, responsibilities)
-        phi = shard.projected.phi
-        xp = array_namespace(phi)
-        ρ, counted = items.responsibilities, self.reading.spread(items.group_weight) * items.poisson
-        curvature = update_curvature(ρ + counted, items.tilt)
-        pull = (ρ - counted) / 2 - curvature * self.process_mean
+        curvature, lean = self.quadratic(items)
+        gram = self.copies * weighted_gram(shard.projected.phi, curvature)
+        mean = array_namespace(lean).astype(self.process_mean, lean.dtype)
+        return self.sums(shard, items, gram, lean - curvature * mean, (terms, global_.votes.strengths))
+
+    def quadratic(self, items: ItemFactors) -> tuple[Array, Array]:
+        """What the bound is in f, lean f − ½ θ f²: θ and ½(ρ − rγ), both [n, C]."""
+        counted = self.reading.spread(items.group_weight) * items.poisson
+        curvature = update_curvature(items.responsibilities + counted, items.tilt)
+        return curvature, (items.responsibilities - counted) / 2
+
+    def sums(
+        self,
+        shard: FableShard,
+        items: ItemFactors,
+        gram: Array,
+        pull: Array,
+        known: tuple[dict[str, float], Strengths | None],
+    ) -> SufficientStatistics:
+        """Sums over one shard, as many times as its items count.
+
+        The Gram is made already, and so are the bound's terms and the prior's strengths.
+        """
+        ρ = items.responsibilities
+        xp = array_namespace(ρ)
+        columns = xp.astype(shard.projected.phi, pull.dtype, copy=False)  # a start is float64 whatever the features are
+        weight = self.copies * self.evidence_weight
+        proportions = xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0, dtype=xp.float64)
         return SufficientStatistics(
-            gram=weighted_gram(phi, curvature),
-            potential=xp.astype(xp.matrix_transpose(phi) @ xp.astype(pull, phi.dtype), xp.float64),
-            counts=self.evidence_weight * shard.votes.maps.counts(ρ),
-            totals=self.evidence_weight * xp.sum(ρ, axis=0),
-            proportions=xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0),
-            bound=terms,
+            gram=gram,
+            potential=self.copies * xp.astype(xp.matrix_transpose(xp.matrix_transpose(pull) @ columns), xp.float64),
+            counts=weight * shard.votes.maps.counts(ρ),
+            totals=weight * xp.sum(ρ, axis=0, dtype=xp.float64),
+            proportions=self.copies * proportions,
+            bound={name: self.copies * term for name, term in known[0].items()},
+            strengths=known[1],
         )
 
 

@@ -12,11 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from labelfable.errors import InputError, ModelError
 from labelfable.inference.convergence import History
-from labelfable.models.fable.features import Features, read_features
-from labelfable.models.fable.scaling import Scaling, fit_scaling
 from labelfable.models.protocol import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Answer, BaseLabelModel, Course
 from labelfable.models.registry import require_extra
 from labelfable.numerics.random import seed_of
+from labelfable.numerics.scaling import Scaling, fit_scaling
+from labelfable.votes.features import Features, read_features
 
 if TYPE_CHECKING:
     from pathlib import Path

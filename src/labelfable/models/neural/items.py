@@ -15,8 +15,8 @@ from labelfable.votes.alphabet import ABSTAIN, smallest_int
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from labelfable.models.fable.features import Features
-    from labelfable.models.fable.scaling import Scaling
+    from labelfable.numerics.scaling import Scaling
+    from labelfable.votes.features import Features
     from labelfable.votes.table import VoteTable
 
 BLOCK_ITEMS = 4096

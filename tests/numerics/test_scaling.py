@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelfable.models.fable import scaling as module
-from labelfable.models.fable.features import read_features
-from labelfable.models.fable.scaling import SCALINGS, Scaling, fit_scaling, principal_axes
+from labelfable.numerics import scaling as module
+from labelfable.numerics.scaling import SCALINGS, Scaling, fit_scaling, principal_axes
+from labelfable.votes.features import read_features
 from tests.tolerances import TOLERANCE, assert_close
 
 NAN = np.nan

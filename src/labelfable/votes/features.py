@@ -9,14 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfable.errors import InputError
+from labelfable.numerics.scaling import Matrix
 from labelfable.votes.frames import as_frame, as_series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
-
-Matrix = Any  # a NumPy array, or a scipy.sparse.csr_array
 
 BLOCK_ENTRIES = 2**19  # 4 MB of float64: a block of rows and what is computed from it stay in cache
 FEWEST_ROWS = 16

@@ -11,7 +11,7 @@ Sparse features stay sparse: what is subtracted from every row is carried along 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,10 +19,11 @@ import scipy.sparse as sp
 from labelfable.numerics.linear_algebra import lanczos
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-    from labelfable.models.fable.features import Features, Matrix
-
+Matrix = Any  # a NumPy array, or a scipy.sparse.csr_array
 Vector = Any  # a NumPy array with one axis
 
 SCALINGS = ("standardise", "normalise", "whiten", "none")
@@ -31,6 +32,29 @@ LEAST_VARIANCE = 1e-12  # principal axes with a smaller share of the largest one
 WIDEST_MOMENT = 1024  # up to this many dense columns their d × d moments are formed, past it Lanczos never forms them
 KRYLOV_BLOCK = 16
 KRYLOV_SPARE = 32
+
+
+class Features(Protocol):
+    """What is asked of features: `votes.features.Features` is of this kind."""
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Items whose row does not count, [n]."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether zeros are left out."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers."""
+
+    def blocks(self, n_outputs: int = 1) -> Iterable[tuple[Any, Matrix]]:
+        """The rows that count, a block at a time: where they stand, and the rows."""
 
 
 @dataclass(frozen=True, eq=False)

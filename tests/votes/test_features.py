@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from labelfable.errors import InputError
-from labelfable.models.fable import features as module
-from labelfable.models.fable.features import read_features
+from labelfable.votes import features as module
+from labelfable.votes.features import read_features
 
 NAN = np.nan
 NUMBERS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
