@@ -7,9 +7,10 @@ import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import pytest
 
 from labelfable.errors import LabelfableWarning, ModelError
-from labelfable.models.registry import model_named
+from labelfable.models.registry import MODELS, available_models, model_named
 from tests.crowds import planted_votes, some_gold
 from tests.tolerances import assert_close
 
@@ -30,6 +31,20 @@ COLUMNS = {f"rule {j}": WORDS[:, j].tolist() for j in range(WORDS.shape[1])}
 ONE_START = {"n_subtypes": 1}  # random starts are drawn row by row, and equal rows are found in an order of their own
 
 QUICK = {"n_init": 2}
+QUICK_NETWORK = {"learning_rate": 0.02, "batch_size": 64, "max_iter": 20, "patience": 5}
+
+ALL_MODELS = [
+    pytest.param(
+        name,
+        marks=[] if name in available_models() else pytest.mark.skip(reason=f"needs the extra {entry.extra!r}"),
+    )
+    for name, entry in MODELS.items()
+]
+
+
+def is_network(name: str) -> bool:
+    """Whether its mini-batches are drawn by the items' numbers, and its first weights by the classes' numbers."""
+    return MODELS[name].extra == "neural"
 
 
 def settings_of(name: str) -> dict[str, list[object]]:
@@ -39,7 +54,8 @@ def settings_of(name: str) -> dict[str, list[object]]:
 
 def made(name: str, **params: object) -> BaseLabelModel:
     """The model with as many of these settings as it has."""
-    return model_named(name)(**{key: value for key, value in (QUICK | params).items() if key in settings_of(name)})
+    quick = QUICK_NETWORK if is_network(name) else QUICK
+    return model_named(name)(**{key: value for key, value in (quick | params).items() if key in settings_of(name)})
 
 
 def quiet(action: Callable[[], T]) -> T:

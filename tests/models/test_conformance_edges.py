@@ -9,11 +9,13 @@ import pytest
 
 from labelfable import read_votes
 from labelfable.errors import ModelError
-from labelfable.models.registry import available_models
-from tests.conform import N_CLASSES, VOTES, assert_distributions, fit_or_refusal, fitted, made
+from tests.conform import ALL_MODELS, N_CLASSES, VOTES, assert_distributions, fit_or_refusal, fitted, is_network, made
+from tests.tolerances import assert_close
+
+pytestmark = pytest.mark.usefixtures("votes_as_features")
 
 
-@pytest.fixture(params=available_models())
+@pytest.fixture(params=ALL_MODELS)
 def name(request) -> str:
     return request.param
 
@@ -82,4 +84,7 @@ def test_items_without_votes_get_the_same_answer_each(name):
     model = fitted(name, np.vstack((VOTES, np.full((5, 5), -1))))
     answers = model.predict_proba(np.full((5, 5), -1))
     assert_distributions(answers, 5, N_CLASSES)
-    assert np.all(answers == answers[0])
+    if is_network(name):  # a matrix product of several rows rounds some of them otherwise
+        assert_close(answers, np.repeat(answers[:1], 5, axis=0))
+    else:
+        assert np.all(answers == answers[0])

@@ -121,7 +121,7 @@ def hard(shard, logs, n_classes):
     return (ρ >= ρ.max(axis=1, keepdims=True)).astype(float), normaliser
 
 
-def normalised_over_items(logits, **_how):
+def normalised_over_items(logits):
     return softmax(logits.T)[0].T, softmax(logits)[1]
 
 
@@ -156,7 +156,7 @@ SLIPS = {
     "E step forgets the proportions": (confusion_module, "responsibilities", without_proportions),
     "E step has the wrong sign": (confusion_module, "responsibilities", with_evidence_against),
     "E step takes the likeliest class (no entropy)": (confusion_module, "responsibilities", hard),
-    "E step normalises over items": (confusion_module, "softmax", normalised_over_items),
+    "E step normalises over items": (confusion_module, "softmax_below_zero", normalised_over_items),
     "weights of rows forgotten": (dawid_skene_module, "local_statistics", without_weights),
     "tables normalised over classes": (dawid_skene_module, "update_confusion", tables_over_classes),
     "tables with half of the smoothing": (dawid_skene_module, "update_confusion", tables_without_prior),

@@ -15,7 +15,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labelfable.errors import LabelfableWarning
-from labelfable.models.registry import available_models, model_named
+from labelfable.models.registry import available_models
+from tests.conform import made
 
 MORE = "classes are those of the votes; the check has more values in X than classes in y"
 CANNOT_HOLD = {
@@ -39,6 +40,8 @@ ONLY = {
     "EBCC": OWN_VOTES,
     "DataProgramming": OWN_VOTES,
     "FlyingSquid": OWN_VOTES,
+    "WeaSEL": OWN_VOTES,
+    "Denoise": OWN_VOTES,
 }
 
 
@@ -47,8 +50,9 @@ def expected_failures(model: Any) -> dict[str, str]:
     return CANNOT_HOLD | ONLY.get(type(model).__name__, {})
 
 
+@pytest.mark.usefixtures("votes_as_features")
 @pytest.mark.filterwarnings("ignore:.*SCIPY_ARRAY_API")
-@parametrize_with_checks([model_named(name)() for name in available_models()], expected_failed_checks=expected_failures)
+@parametrize_with_checks([made(name) for name in available_models()], expected_failed_checks=expected_failures)
 def test_scikit_learn_check(estimator, check):
     np.random.seed(0)  # noqa: NPY002 (the checks draw from NumPy's global generator: else a listed one passes by luck)
     with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from labelfable.models.registry import DEFAULT_MODEL, MODELS, Entry, available_m
 
 
 def test_every_entry_is_a_model_of_that_name():
-    for name in MODELS:
+    for name in available_models():
         found = model_named(name)
         assert found.__name__ == name
         assert issubclass(found, BaseLabelModel)

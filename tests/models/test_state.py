@@ -36,6 +36,9 @@ def same(one, other):
     assert type(one) is type(other)
     if is_dataclass(one):
         return all(same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
+    if type(one) is dict:
+        assert one.keys() == other.keys()
+        return all(same(value, other[key]) for key, value in one.items())
     if isinstance(one, np.ndarray):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
@@ -55,6 +58,7 @@ def assert_same_model(loaded, model):
     assert all(same(value, getattr(loaded, key)) for key, value in fitted.items())
 
 
+@pytest.mark.usefixtures("votes_as_features")
 @pytest.mark.filterwarnings("ignore::labelfable.errors.NotConvergedWarning")
 @pytest.mark.filterwarnings("ignore::labelfable.errors.VanishedClassWarning")
 @pytest.mark.parametrize("name", available_models())

@@ -106,6 +106,15 @@ def test_a_model_that_needs_rows_in_memory_says_so(votes):
         MeTaL().fit(votes)
 
 
+def test_a_model_with_features_that_needs_them_in_memory_says_so(votes):
+    class Other(MajorityVote):
+        def _fit_table(self, table, gold, features):
+            raise NotImplementedError
+
+    with pytest.raises(ModelError, match="Other needs votes and features in memory"):
+        Other().fit(votes)
+
+
 def test_looking_for_repeats_ends_where_there_are_none(tmp_path):
     draws = np.random.default_rng(0)
     np.save(tmp_path / "v.npy", draws.integers(0, 5, size=(12 * stored_module.RUN_ITEMS, 30)).astype(np.int8))

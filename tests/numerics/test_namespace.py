@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labelfable.numerics.namespace import digamma, log_gamma, trigamma
+from labelfable.numerics.namespace import column_sum, digamma, folded, log_gamma, trigamma
 from tests.tolerances import TOLERANCE, assert_close
 
 positive = st.floats(1e-3, 1e6)
@@ -65,3 +65,28 @@ def test_functions_stay_in_the_array_library_and_dtype_of_their_argument(functio
     assert expected.dtype == dtype
     assert_close(found, expected)
     assert_close(expected, function(values.astype(np.float64)).astype(dtype), "sums")
+
+
+@pytest.mark.parametrize("n", [1, 7, 96, 128, 384, 1000])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_column_sums_are_those_of_exact_sums(n, dtype):
+    values = np.random.default_rng(0).normal(size=(n, 3)).astype(dtype)
+    found = column_sum(values)
+    assert found.dtype == np.float64
+    assert_close(found.astype(dtype), np.array([math.fsum(column) for column in values.T.tolist()]), "sums")
+    assert_close(np.asarray(column_sum(strict.asarray(values))), found, "sums")
+
+
+def test_a_column_sum_in_single_precision_does_not_lose_small_terms():
+    """16,384 terms of 0.1 one after the other: a plain sum drifts by a part in ten thousand."""
+    values = np.full((2**14, 2), 0.1, np.float32)
+    whole = 2**14 * float(np.float32(0.1))
+    assert_close((column_sum(values) / whole).astype(np.float32), np.ones(2))
+    assert abs(np.einsum("nc->c", values)[0] / whole - 1) > TOLERANCE["float32"].rounding
+
+
+def test_folding_shares_memory():
+    values = np.arange(24.0).reshape(12, 2)
+    wide = folded(values)
+    assert wide.shape == (3, 8)
+    assert np.shares_memory(wide, values)

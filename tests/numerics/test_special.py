@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labelfable.numerics.special import entropy, log_sum_exp, softmax, x_log_x
+from labelfable.numerics.special import entropy, log_sum_exp, softmax, softmax_below_zero, x_log_x
 from tests.tolerances import assert_close
 
 rows = st.lists(st.floats(-50, 50), min_size=1, max_size=6)
@@ -35,6 +35,26 @@ def test_softmax_leaves_its_logits_alone_unless_it_may_have_their_memory():
     assert np.shares_memory(found[0], logits)
     for one, other in zip(found, expected, strict=True):
         assert np.array_equal(one, other)
+
+
+@settings(deadline=None)
+@given(logits=st.lists(st.floats(-50, 0), min_size=1, max_size=6))
+def test_softmax_of_logits_below_zero_is_softmax(logits):
+    given = np.array([[*logits, -np.inf], [*logits, -1e4]])
+    expected = softmax(given)
+    found = softmax_below_zero(given)
+    assert found is not None
+    assert np.shares_memory(found[0], given)
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other)
+
+
+@pytest.mark.parametrize(("dtype", "lowest"), [("float32", -60.0), ("float64", -650.0)])
+def test_rows_that_underflow_are_found(dtype, lowest):
+    logits = np.array([[-1.0, -2.0], [lowest, lowest - 5]], dtype=dtype)
+    probabilities, _ = softmax_below_zero(logits.copy())
+    assert_close(probabilities, softmax(logits)[0])
+    assert softmax_below_zero(np.array([[-1.0, -2.0], [1.3 * lowest, -np.inf]], dtype=dtype)) is None
 
 
 @settings(deadline=None)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labelfable.votes import VoteTable, maps, read_votes
-from labelfable.votes.maps import Layout, vote_products
+from labelfable.votes.maps import Layout
 from tests.crowds import planted_votes, soft_of
 from tests.oracles import votes as oracle
 from tests.tolerances import assert_close
@@ -115,6 +115,28 @@ def test_evidence_follows_float32(case):
     assert_close(table.evidence(weights).astype(np.float32), oracle.evidence(cube, weights).astype(np.float32))
 
 
+def test_counts_of_single_precision_come_in_double(case):
+    table, cube = case
+    shares = random_shares(table).astype(np.float32)
+    counts = table.maps().counts(shares)
+    assert counts.dtype == np.float64
+    expected = oracle.counts(cube, shares.astype(np.float64)).astype(np.float32)
+    assert_close(table.layout.unpack(counts), expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_maps_of_some_rows_are_made_once_in_the_memory_of_all(form):
+    table, _ = table_of(form, *SHAPES["blocks of 3"][:2])
+    part = table.maps(1, 9)
+    assert table.maps(1, 9) is part
+    assert np.shares_memory(part.votes if form == "dense" else part.incidence.data, _memory_of(table))
+    assert table.maps(0, N_ITEMS + 5) is table.maps()
+
+
+def _memory_of(table: VoteTable) -> np.ndarray:
+    return table.votes if table.is_dense else table.votes.data
+
+
 @pytest.mark.parametrize("silence", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_dense_and_sparse_agree(shape, silence):
@@ -149,31 +171,3 @@ def test_an_item_costs_one_entry_a_block_that_votes():
     votes[1, 10] = 1
     votes[2] = 0
     assert np.diff(layout.columns(votes).indptr).tolist() == [0, 1, 3]
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dense_columns", [0, maps.DENSE_PRODUCT_COLUMNS])
-def test_vote_products_are_what_the_loops_say(monkeypatch, form, weighted, dense_columns):
-    monkeypatch.setattr(maps, "DENSE_PRODUCT_COLUMNS", dense_columns)
-    monkeypatch.setattr(maps, "BLOCK_ENTRIES", 100)  # several blocks, the last of them shorter
-    table, cube = table_of(form, 3, 5)
-    weights = np.random.default_rng(3).gamma(1.0, size=N_ITEMS) if weighted else np.ones(N_ITEMS)
-    found = vote_products(table.plain_incidence, weights)
-    assert sp.issparse(found) == (dense_columns == 0)
-    assert_close(found.toarray() if sp.issparse(found) else found, oracle.products(cube, weights))
-
-
-def test_counts_of_whole_votes_are_exact_past_what_float32_holds_in_one_sum():
-    n_items = 2**24 + 3  # one more than this in float32 is this: sums must be carried on in float64
-    incidence = sp.csr_array(
-        (np.ones(n_items), np.zeros(n_items, np.int32), np.arange(n_items + 1, dtype=np.int32)), shape=(n_items, 1)
-    )
-    assert vote_products(incidence, np.ones(n_items)).tolist() == [[float(n_items)]]
-
-
-def test_vote_products_of_votes_as_they_are_read():
-    votes, _ = planted_votes(200, [0.9, 0.7, 0.6], 3)
-    found = vote_products(read_votes(votes).plain_incidence, np.ones(200))
-    assert found.diagonal().tolist() == [float(np.sum(votes[:, j] == label)) for j in range(3) for label in range(3)]
-    assert found[0, 3] == np.sum((votes[:, 0] == 0) & (votes[:, 1] == 0))

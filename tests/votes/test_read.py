@@ -104,6 +104,16 @@ def test_minus_one_that_became_unsigned_can_be_read_by_saying_so():
     assert read_votes(wrapped, classes=256).votes[2].tolist() == [255] * 3
 
 
+def test_without_a_copy_the_table_looks_at_an_array_of_its_own_type():
+    votes = np.array([[0, 1], [2, -1]], dtype=np.int8)
+    assert np.shares_memory(read_votes(votes, copy=False).votes, votes)
+    for other in (votes.astype(np.int64), np.asfortranarray(votes), votes[::-1]):
+        table = read_votes(other, copy=False)
+        assert table.votes.dtype == np.int8
+        assert table.votes.flags.c_contiguous
+        assert table.votes.tolist() == other.tolist()
+
+
 def test_the_table_keeps_a_copy():
     votes = np.array([[0, 1]], dtype=np.int8)
     table = read_votes(votes)

@@ -333,7 +333,8 @@ def compare(
     from labelfable.datasets.inputs import read_inputs
     from labelfable.models.registry import available_models
 
-    names = available_models() if models is None else [name for name in models.split(",") if name.strip()]
+    usable = available_models(with_features=features is not None)
+    names = usable if models is None else [name for name in models.split(",") if name.strip()]
     chosen = [make_model(name, None, seed) for name in names]
     with terminal.busy("Reading votes"):
         inputs = read_inputs(votes, gold=gold, features=features, **reading_options(reading))

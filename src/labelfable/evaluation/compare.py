@@ -80,15 +80,17 @@ def compare_models(
 ) -> Comparison:
     """Fit models to the same votes and compare them with majority vote.
 
-    `models` are names or unfitted models; None means all that are installed.  Majority vote is always among them.
-    `gold` [items] is for scoring alone: no model sees it, except that a class which only gold names exists for all of
-    them.  A model that cannot be fitted gets a verdict with its error; what models warn of is in their verdicts.
+    `models` are names or unfitted models; None means all that are installed, without features those that need
+    none.  Majority vote is always among them.  `gold` [items] is for scoring alone: no model sees it, except that a
+    class which only gold names exists for all of them.  A model that cannot be fitted gets a verdict with its error;
+    what models warn of is in their verdicts.
     `on_start` is told each model's name before it is fitted.
     """
     table, truth = read_gold(gold, read_votes(votes))
     if gold is not None and truth is None:
         raise InputError("no gold label is known", hint="Gold is -1 or null only where it is unknown")
     comparison = Comparison(table, truth, [], {}, {})
+    models = models or available_models(with_features=features is not None)
     for name, model in _with_baseline(models).items():
         if on_start is not None:
             on_start(name)
@@ -151,9 +153,9 @@ def scores_of(
     }
 
 
-def _with_baseline(models: Sequence[str | BaseLabelModel] | None) -> dict[str, BaseLabelModel]:
+def _with_baseline(models: Sequence[str | BaseLabelModel]) -> dict[str, BaseLabelModel]:
     """Models by a name of their own, majority vote first."""
-    chosen = [model_named(model)() if isinstance(model, str) else model for model in models or available_models()]
+    chosen = [model_named(model)() if isinstance(model, str) else model for model in models]
     plain = next((model for model in chosen if type(model).__name__ == BASELINE), None) or model_named(BASELINE)()
     named = {BASELINE: plain}
     for model in chosen:

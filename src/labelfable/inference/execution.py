@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
+Work = TypeVar("Work")
 Answer = TypeVar("Answer")
 
 
@@ -163,6 +164,11 @@ def engine_of(n_jobs: int | None, engine: Any = None) -> Engine:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     number = cores if n_jobs is None or n_jobs < 1 else n_jobs
     return Serial() if number == 1 else Threads(number)
+
+
+def sum_over(pieces: Sequence[Work], function: Callable[[Work], S], n_jobs: int | None) -> S:
+    """Sum of a function's answers over pieces of work, several at once, added in the pieces' order."""
+    return add_in_order(engine_of(n_jobs).map(function, pieces))
 
 
 def add_in_order(parts: Iterable[S]) -> S:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from labelfable.numerics.random import BLOCK_ITEMS
 from labelfable.votes.census import VoteCensus
-from labelfable.votes.maps import VoteMaps, ones
+from labelfable.votes.maps import VoteMaps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,23 +96,27 @@ class StoredShards:
         return Shard(start, table.maps(), np.ones(table.n_items), gold)
 
     def bytes_of(self, n_items: int) -> int:
-        """Bytes of a shard of so many items: where its votes are, a weight, and perhaps a known class."""
-        return n_items * (4 * self.census.layout.n_groups + 20)
+        """Bytes of a shard of so many items: votes, Ψ, a weight, and perhaps a known class."""
+        return n_items * (4 * self.census.layout.n_groups + self.census.n_sources + 20)
 
     def pack(self, shard: Shard) -> dict[str, Any]:
         """A shard as arrays."""
-        incidence = shard.maps.incidence
-        arrays = {"data": incidence.data, "indices": incidence.indices, "indptr": incidence.indptr}
-        if incidence.data.size and (incidence.data == 1).all():
-            del arrays["data"]
+        votes = shard.maps.votes
+        arrays = {"votes": votes} if not sp.issparse(votes) else _parts(votes)
         return arrays if shard.gold is None else arrays | {"gold": shard.gold}
 
     def unpack(self, arrays: Any, start: int) -> Shard:
         """The shard again."""
-        layout, ends = self.census.layout, arrays["indptr"]
-        data = arrays["data"] if "data" in arrays else ones(len(arrays["indices"]))
-        incidence = sp.csr_array((data, arrays["indices"], ends), shape=(len(ends) - 1, layout.n_columns))
-        return Shard(start, VoteMaps(layout, incidence), np.ones(len(ends) - 1), arrays.get("gold"))
+        layout = self.census.layout
+        votes = arrays.get("votes")
+        if votes is None:
+            parts = arrays["data"], arrays["indices"], arrays["indptr"]
+            votes = sp.csr_array(parts, shape=(len(parts[2]) - 1, layout.n_columns))
+        return Shard(start, VoteMaps(layout, votes), np.ones(votes.shape[0]), arrays.get("gold"))
+
+
+def _parts(votes: sp.csr_array) -> dict[str, Any]:
+    return {"data": votes.data, "indices": votes.indices, "indptr": votes.indptr}
 
 
 def loaded(piece: Any) -> Any:
@@ -130,14 +134,14 @@ def cut_stored(source: Source, n_items: int, gold: NDArray[np.integer] | None, r
     ]
 
 
-def shard_items(statistics_size: int, fewest: int = FEWEST_ITEMS) -> int:
+def shard_items(statistics_size: int, fewest: int | None = None) -> int:
     """Rows of one shard.
 
     It depends on the model's shape alone, never on how many threads or machines there are, so that sums come out the
     same everywhere.  Large statistics (1,200 sources × 56 classes) get longer shards, else adding up would cost more
     than the work.
     """
-    items = fewest
+    items = fewest or FEWEST_ITEMS
     while items < MOST_ITEMS and items * 16 < statistics_size:
         items *= 2
     return items

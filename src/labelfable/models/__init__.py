@@ -8,6 +8,8 @@ from labelfable.models.fable.explain import Contribution, Explanation
 from labelfable.models.flyingsquid.estimator import FlyingSquid
 from labelfable.models.majority_vote import MajorityVote
 from labelfable.models.metal.estimator import MeTaL
+from labelfable.models.neural.denoise import Denoise
+from labelfable.models.neural.weasel import WeaSEL
 from labelfable.models.registry import load
 
 __all__ = [
@@ -17,9 +19,11 @@ __all__ = [
     "Contribution",
     "DataProgramming",
     "DawidSkene",
+    "Denoise",
     "Explanation",
     "FlyingSquid",
     "MajorityVote",
     "MeTaL",
+    "WeaSEL",
     "load",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfable.errors import ModelError
+from labelfable.inference.execution import sum_over
 from labelfable.numerics.namespace import column_sum, row_sum
 from labelfable.votes.census import VoteCensus
 
@@ -31,13 +32,21 @@ def vote_shares(rows: VoteTable) -> NDArray[np.floating]:
 
 
 def shares_of(totals: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Totals as shares of their row; uniform where there is none.  [items, classes]."""
+    """Totals as shares of their row, in their memory; uniform where there is none.  [items, classes]."""
     whole = row_sum(totals)
-    return np.where(whole > 0, totals / np.where(whole > 0, whole, 1), 1 / totals.shape[1])
+    silent = ~(whole[:, 0] > 0)
+    whole[silent] = 1
+    totals /= whole
+    totals[silent] = 1 / totals.shape[1]
+    return totals
 
 
 def fixed_prior(
-    policy: Any, rows: VoteTable, weights: NDArray[np.floating], gold: NDArray[np.integer] | None
+    policy: Any,
+    rows: VoteTable,
+    weights: NDArray[np.floating],
+    gold: NDArray[np.integer] | None,
+    n_jobs: int | None = None,
 ) -> NDArray[np.floating] | None:
     """The class proportions that a policy fixes, [classes], or None where they are to be learned.
 
@@ -50,10 +59,12 @@ def fixed_prior(
             return None
         if policy == "uniform":
             return np.full(n_classes, 1 / n_classes)
-        totals = rows.class_shares if isinstance(rows, VoteCensus) else np.zeros(n_classes)
-        for start in range(0, 0 if isinstance(rows, VoteCensus) else rows.n_items, BLOCK_ITEMS):
-            block = slice(start, start + BLOCK_ITEMS)
-            totals += share_totals(rows, block, weights[block], None if gold is None else gold[block])
+        blocks = [slice(start, start + BLOCK_ITEMS) for start in range(0, rows.n_items, BLOCK_ITEMS)]
+
+        def totals_of(block: slice) -> NDArray[np.floating]:
+            return share_totals(rows, block, weights[block], None if gold is None else gold[block])
+
+        totals = rows.class_shares if isinstance(rows, VoteCensus) else sum_over(blocks, totals_of, n_jobs)
         return _normalised(totals) if totals.any() else np.full(n_classes, 1 / n_classes)
     prior = numbers_each(policy, n_classes)
     if prior is None or prior.sum() <= 0:
@@ -68,12 +79,14 @@ def share_totals(
     rows: VoteTable, block: slice, weights: NDArray[np.floating], gold: NDArray[np.integer] | None
 ) -> NDArray[np.floating]:
     """Majority vote's class shares, or the known class, summed over the items that have either.  [classes]."""
-    shares = shares_of(rows.maps(block.start, block.stop).evidence(rows.layout.pack(rows.vote_weights)))
-    counted = rows.covered[block]
+    totals = rows.maps(block.start, block.stop).evidence(rows.layout.pack(rows.vote_weights))
+    counted = row_sum(totals)[:, 0] > 0
+    shares = shares_of(totals)
     if gold is not None:
         shares = np.where(gold[:, None] >= 0, np.eye(rows.n_classes)[gold], shares)
-        counted = counted | (gold >= 0)
-    return np.asarray(column_sum((weights * counted)[:, None] * shares))
+        counted |= gold >= 0
+    shares *= (weights * counted)[:, None]
+    return np.asarray(column_sum(shares))
 
 
 def numbers_each(given: Any, length: int) -> NDArray[np.floating] | None:

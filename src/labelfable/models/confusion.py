@@ -8,7 +8,9 @@ logarithms the local step is the same.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +19,13 @@ from array_api_compat import array_namespace, device
 from labelfable.inference.execution import engine_of
 from labelfable.inference.shards import cut, shard_items
 from labelfable.models.class_prior import shares_of
-from labelfable.numerics.namespace import Array, column_sum, inner
-from labelfable.numerics.special import entropy, softmax
+from labelfable.numerics.namespace import Array, column_sum, folded, inner
+from labelfable.numerics.special import softmax, softmax_below_zero
+from labelfable.votes.maps import DOUBLE, SINGLE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from labelfable.inference.shards import Shard
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
     from labelfable.votes.table import VoteTable
 
 
+SINGLE_ITEMS, SINGLE_COMPONENTS = 2**17, 8  # fewest for which a fit's responsibilities are in single precision
+LONGEST_SINGLE_SUM = 2**15  # terms
 ONE_LABEL_SHARE = 0.05  # of the votes; in a crowd a few people who voted once or twice come to less
 
 
@@ -40,7 +47,7 @@ class ConfusionStatistics:
     totals: NDArray[np.floating]
     """Σ_i ρ_ic, [C]."""
     entropy: float
-    """Σ_i H[ρ_i]."""
+    """Σ_i H[ρ_i]; not a number where nobody asks for it."""
 
     def __add__(self, other: ConfusionStatistics) -> ConfusionStatistics:
         """The statistics of both."""
@@ -55,6 +62,17 @@ class ConfusionLogs:
     """(Expected) log v_jcl over the packed columns, [columns, C]."""
     components: NDArray[np.floating]
     """(Expected) log proportion of each component, [C]."""
+    single: bool = False
+    """Whether what is made of each item is in single precision."""
+
+    @cached_property
+    def offered(self) -> NDArray[np.floating]:
+        """`votes`, each row less its largest entry.
+
+        An item's responsibilities stay the same, since all its components lose the same.  But no sum is above 0 any
+        more, and those of the components that matter are small, so that single precision says enough of them.
+        """
+        return np.asarray(self.votes - self.votes.max(axis=1, keepdims=True), SINGLE if self.single else DOUBLE)
 
 
 def responsibilities(
@@ -64,11 +82,18 @@ def responsibilities(
 
         log ρ_ic = log π_c + Σ_j log v_{jc y_ij} − normaliser_i
 
-    Where the class is known, only its components remain.  Shapes: -> [n, C], [n].
+    The normalisers are those of the offered logarithms.  Where the class is known, only its components remain.
+    Shapes: -> [n, C], [n].
     """
-    logits = shard.maps.evidence(logs.votes)
-    logits += logs.components
-    return softmax(clamp_logits(logits, shard.gold, n_classes), overwrite=True)
+
+    def logits() -> Array:
+        evidence = shard.maps.evidence(logs.offered)
+        wide = folded(evidence)
+        wide += np.resize(logs.components.astype(wide.dtype), wide.shape[1])
+        return clamp_logits(evidence, shard.gold, n_classes)
+
+    found = softmax_below_zero(logits())
+    return softmax(logits(), overwrite=True) if found is None else found
 
 
 def start_statistics(
@@ -78,27 +103,29 @@ def start_statistics(
 
     Shapes: packed [columns, K], shares_of_subtypes [n, M].
     """
-    totals = shard.maps.evidence(packed)
-    ρ = clamp(shares_of(totals), shard.gold)
-    spread = inner(shard.weights, entropy(ρ))
-    ρ = ρ * shard.weights[:, None]
+    ρ = clamp(shares_of(shard.maps.evidence(packed)), shard.gold)
+    if shard.is_weighted:
+        ρ *= shard.weights[:, None]
     if shares_of_subtypes is not None:
-        spread += inner(shard.weights, entropy(shares_of_subtypes))  # independent of the class
-        ρ = (ρ[:, :, None] * shares_of_subtypes[:, None, :]).reshape(len(ρ), -1)
-    return ConfusionStatistics(shard.maps.counts(ρ), column_sum(ρ), spread)
+        split = np.empty((*ρ.shape, shares_of_subtypes.shape[1]), ρ.dtype)
+        for subtype, share in enumerate(shares_of_subtypes.T):
+            np.multiply(ρ, share[:, None], out=split[:, :, subtype])
+        ρ = split.reshape(len(ρ), -1)
+    return ConfusionStatistics(shard.maps.counts(ρ), column_sum(ρ), math.nan)
 
 
 def local_statistics(shard: Shard, logs: ConfusionLogs, n_classes: int) -> ConfusionStatistics:
     """Sums over one shard at the responsibilities that the globals imply.                        Equation (C.2)
 
     At these the entropy is Σ_i normaliser_i − Σ_ic ρ_ic ( log π_c + evidence_ic ), and the last sum is over counts and
-    totals.
+    totals.  Sums over a shard are in the items' precision, all that follows in double.
     """
     ρ, normaliser = responsibilities(shard, logs, n_classes)
     if shard.is_weighted:
-        ρ *= shard.weights[:, None]
+        ρ *= shard.weights[:, None].astype(ρ.dtype)
     counts, totals = shard.maps.counts(ρ), column_sum(ρ)
-    entropy = inner(shard.weights, normaliser) - inner(counts, logs.votes) - inner(totals, logs.components)
+    normalisers = inner(shard.weights, normaliser.astype(DOUBLE))
+    entropy = normalisers - inner(counts, logs.offered.astype(DOUBLE, copy=False)) - inner(totals, logs.components)
     return ConfusionStatistics(counts, totals, entropy)
 
 
@@ -154,6 +181,15 @@ def cut_for(
     return cut(rows, weights, gold, shard_items(rows.layout.n_columns * n_components))
 
 
+def suits_single(shards: Sequence[Shard], n_components: int) -> bool:
+    """Whether what a fit makes of each item is to be in single precision: where items and components are many.
+
+    It takes two thirds of the time where components are many, nine tenths where they are few.
+    """
+    many = shards[-1].stop >= SINGLE_ITEMS and n_components >= SINGLE_COMPONENTS
+    return many and shards[0].stop <= LONGEST_SINGLE_SUM
+
+
 def class_probabilities(
     rows: VoteTable, log_votes: NDArray[np.floating], log_components: NDArray[np.floating], n_jobs: int | None = None
 ) -> Any:
@@ -167,7 +203,11 @@ def class_probabilities(
 
     def fill(shard: Shard) -> None:
         ρ, _ = responsibilities(shard, logs, rows.n_classes)
-        answer[shard.start : shard.stop] = np.einsum("nkm->nk", ρ.reshape(len(ρ), rows.n_classes, -1))
+        own = answer[shard.start : shard.stop].reshape(-1)
+        first, *others = ρ.reshape(len(own), -1).T  # a sum over so short an axis would be entered for each class
+        own[:] = first
+        for other in others:
+            own += other
 
     for _ in engine_of(n_jobs).map(fill, cut_for(rows, np.ones(rows.n_items), None, len(log_components))):
         pass

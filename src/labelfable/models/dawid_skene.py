@@ -25,6 +25,7 @@ from labelfable.models.confusion import (
     items_bound,
     local_statistics,
     start_statistics,
+    suits_single,
 )
 from labelfable.models.protocol import (
     ABSTAIN,
@@ -119,16 +120,18 @@ class DawidSkene(BaseLabelModel):
         return (DawidSkeneGlobals, ConfusionLogs)
 
     def _fit_rows(self, rows: VoteTable, weights: NDArray[np.floating], gold: NDArray[np.integer] | None) -> Course:
+        fixed = fixed_prior(self.class_prior, rows, weights, gold, self.n_jobs)  # first: it makes Ψ on all cores
         rows = heard(rows, weights, self.abstain)
         self.abstain_ = "label" if rows.silence else "missing"
+        shards = cut_for(rows, weights, gold, rows.n_classes)
         sweeps = DawidSkeneSweeps(
             rows.layout,
             rows.n_classes,
             rows.vote_weights,
             self.smoothing,
-            fixed_prior(self.class_prior, rows, weights, gold),
+            fixed,
+            suits_single(shards, rows.n_classes),
         )
-        shards = cut_for(rows, weights, gold, rows.n_classes)
         stopping = Stopping(self.tol, self.max_iter, weights.sum())
         checkpoint = checkpoint_of(self, "sweeps", rows, weights, gold)
         fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs, self.engine), stopping, checkpoint=checkpoint)
@@ -166,6 +169,8 @@ class DawidSkeneSweeps:
     start_weights: NDArray[np.floating]
     smoothing: float
     fixed_proportions: NDArray[np.floating] | None
+    single: bool = False
+    """Whether what is made of each item is in single precision."""
 
     def start(self, shard: Shard) -> tuple[None, ConfusionStatistics]:
         """Statistics of majority vote's soft labels."""
@@ -181,7 +186,8 @@ class DawidSkeneSweeps:
         proportions = self.fixed_proportions
         if proportions is None:
             proportions = update_proportions(statistics.totals, self.smoothing)
-        return DawidSkeneGlobals(ConfusionLogs(self.layout.pack(log_confusion), np.log(proportions)), log_confusion)
+        logs = ConfusionLogs(self.layout.pack(log_confusion), np.log(proportions), self.single)
+        return DawidSkeneGlobals(logs, log_confusion)
 
     def bound(self, statistics: ConfusionStatistics, global_: DawidSkeneGlobals) -> dict[str, float]:
         """The log-likelihood (right after an E step the items' bound is just that), and the smoothing's log prior.

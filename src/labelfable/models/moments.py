@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfable.votes.maps import Layout, vote_products
+from labelfable.inference.execution import sum_over
+from labelfable.votes.products import hard_products, vote_products
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labelfable.votes.table import VoteTable
 
-SLAB_ITEMS = 2**16  # rows of Ψ in memory at a time
+SLAB_ITEMS = 2**17  # counted at a time
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,11 @@ class Moments:
 def vote_moments(rows: VoteTable, weights: NDArray[np.floating]) -> Moments:
     """The moments of a table whose rows stand for `weights` items each."""
     n_items = float(weights.sum())
-    if rows.is_dense and rows.n_items > SLAB_ITEMS:
-        layout = Layout(rows.n_sources, rows.n_spoken)
-        products: Any = 0
-        for first in range(0, rows.n_items, SLAB_ITEMS):
-            slab = slice(first, first + SLAB_ITEMS)
-            products = products + vote_products(layout.columns(np.asarray(rows.votes[slab])), weights[slab])
+    products: Any
+    if rows.is_dense:
+        votes = np.asarray(rows.votes)
+        slabs = [slice(first, first + SLAB_ITEMS) for first in range(0, rows.n_items, SLAB_ITEMS)]
+        products = sum_over(slabs, lambda slab: hard_products(votes[slab], rows.n_spoken, weights[slab]), None)
     else:
         products = vote_products(rows.plain_incidence, weights)
     products /= n_items

@@ -17,7 +17,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from labelfable.errors import InputError
+from labelfable.errors import InputError, ModelError
 from labelfable.models.report import TIE, Comparison, FitReport, compared, warn_of
 from labelfable.numerics.random import block_generators, seed_of
 from labelfable.votes.alphabet import Expected
@@ -92,9 +92,10 @@ class Answer:
         weights: NDArray[np.floating],
         gold: NDArray[np.integer] | None,
         probabilities: NDArray[np.floating],
+        n_jobs: int | None = None,
     ) -> Answer:
         """The answer for rows that each stand for `weights` items."""
-        return cls(rows.n_items, compared(rows, weights, gold, probabilities))
+        return cls(rows.n_items, compared(rows, weights, gold, probabilities, n_jobs))
 
 
 class BaseLabelModel(ClassifierMixin, BaseEstimator):
@@ -124,7 +125,7 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
             self._keep_names(table.names)
             course, answer = self._fit_stored(table, gold, features)
         else:
-            table, gold = read_gold(y, read_votes(votes))
+            table, gold = read_gold(y, read_votes(votes, copy=False))
             self._keep_names(table)
             course, answer = self._fit_table(table, gold, features)
         self._report(table, answer, course, time.perf_counter() - began)
@@ -231,19 +232,24 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
         rows, number, weights = table.distinct(gold)
         known = None if gold is None else _shared_value(number, gold, rows.n_items)
         course = self._fit_rows(rows, weights, known)
-        return course, Answer.of(rows, weights, known, self._row_probabilities(rows))
+        return course, Answer.of(rows, weights, known, self._row_probabilities(rows), getattr(self, "n_jobs", None))
 
     def _fit_stored(self, votes: StoredVotes, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
         """Fit to votes on disk: to their distinct rows where those fit in memory, else over the files."""
         from labelfable.models import stored
 
         del features  # a model of votes alone
+        if type(self)._fit_table is not BaseLabelModel._fit_table:  # noqa: SLF001 (its own)
+            raise ModelError(
+                f"{type(self).__name__} needs votes and features in memory",
+                hint="FABLE takes files",
+            )
         engine = stored.engine_for(self)
         found = stored.distinct_rows(votes, gold, engine)
         if found is not None:
             rows, weights, known = found
             course = self._fit_rows(rows, weights, known)
-            return course, Answer.of(rows, weights, known, self._row_probabilities(rows))
+            return course, Answer.of(rows, weights, known, self._row_probabilities(rows), getattr(self, "n_jobs", None))
         stored.refuse_many_rows(self, votes)
         census = census_of(votes, stored.count_votes(votes, gold, engine))
         course = self._fit_rows(census, np.broadcast_to(1.0, census.n_items), gold)
@@ -310,7 +316,8 @@ class BaseLabelModel(ClassifierMixin, BaseEstimator):
                 votes, Expected.of(self.classes_.tolist(), sources, None, exclusions)
             )
         else:
-            table = read_votes(votes, classes=self.classes_.tolist(), sources=sources, exclusions=exclusions)
+            names = self.classes_.tolist()  # no copy of the votes: the table ends with the call
+            table = read_votes(votes, classes=names, sources=sources, exclusions=exclusions, copy=False)
         if table.n_sources != len(self.sources_):
             raise InputError(
                 # the first sentence is scikit-learn's, which its own checks and tools look for

@@ -22,6 +22,8 @@ class Entry(NamedTuple):
     aliases: tuple[str, ...] = ()
     extra: str = ""
     """The optional dependencies that the model needs, by the name of the extra."""
+    needs_features: bool = False
+    """Whether votes alone are not enough."""
 
 
 PACKAGES_OF_EXTRA = {"neural": "torch"}
@@ -36,6 +38,8 @@ MODELS: dict[str, Entry] = {
     "DataProgramming": Entry("labelfable.models.data_programming.estimator", ("dp",)),
     "MeTaL": Entry("labelfable.models.metal.estimator"),
     "FlyingSquid": Entry("labelfable.models.flyingsquid.estimator", ("fs",)),
+    "WeaSEL": Entry("labelfable.models.neural.weasel", extra="neural", needs_features=True),
+    "Denoise": Entry("labelfable.models.neural.denoise", extra="neural", needs_features=True),
 }
 DEFAULT_MODEL = "DawidSkene"  # of votes alone
 DEFAULT_WITH_FEATURES = "FABLE"
@@ -50,18 +54,27 @@ def model_named(name: str) -> type[BaseLabelModel]:
         guess = f"Did you mean {known[near[0]]}? " if near else ""
         raise ModelError(f"there is no model {name!r}", hint=f"{guess}The models are {', '.join(MODELS)}")
     entry = MODELS[public]
-    if not _is_installed(entry):
-        raise MissingExtraError(
-            f"{public} needs {PACKAGES_OF_EXTRA[entry.extra]}, which is not installed",
-            hint=f"pip install 'labelfable[{entry.extra}]'",
-        )
+    require_extra(public, entry.extra)
     found: Any = getattr(importlib.import_module(entry.module), public)
     return found  # type: ignore[no-any-return]  # the table above says what it is
 
 
-def available_models() -> list[str]:
-    """Names of the models whose optional dependencies are installed, in the order of the table."""
-    return [name for name, entry in MODELS.items() if _is_installed(entry)]
+def available_models(*, with_features: bool = True) -> list[str]:
+    """Names of the models whose optional dependencies are installed, in the order of the table.
+
+    Without features, those that need features are left out.
+    """
+    usable = [name for name, entry in MODELS.items() if _is_installed(entry.extra)]
+    return [name for name in usable if with_features or not MODELS[name].needs_features]
+
+
+def require_extra(model: str, extra: str) -> None:
+    """An error where the packages of an extra are not installed."""
+    if not _is_installed(extra):
+        raise MissingExtraError(
+            f"{model} needs {PACKAGES_OF_EXTRA[extra]}, which is not installed",
+            hint=f"pip install 'labelfable[{extra}]'",
+        )
 
 
 def load(path: str | Path) -> BaseLabelModel:
@@ -79,5 +92,5 @@ def _plain(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
-def _is_installed(entry: Entry) -> bool:
-    return not entry.extra or find_spec(PACKAGES_OF_EXTRA[entry.extra]) is not None
+def _is_installed(extra: str) -> bool:
+    return not extra or find_spec(PACKAGES_OF_EXTRA[extra]) is not None

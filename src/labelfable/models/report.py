@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfable.errors import NotConvergedWarning, VanishedClassWarning
-from labelfable.numerics.namespace import row_maximum, row_sum
+from labelfable.inference.execution import sum_over
+from labelfable.inference.shards import FEWEST_ITEMS, cut
+from labelfable.numerics.namespace import folded, row_maximum, row_sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from labelfable.inference.shards import Shard
     from labelfable.votes.table import VoteTable
 
-BLOCK_ITEMS = 2**14  # compared at a time, so that the comparison takes little memory
 TIE = 1e-9  # probabilities and vote totals closer than this are equal
 
 
@@ -122,31 +124,39 @@ def compared(
     weights: NDArray[np.floating],
     gold: NDArray[np.integer] | None,
     probabilities: NDArray[np.floating],
+    n_jobs: int | None = None,
 ) -> Comparison:
     """Answers for these rows against majority vote's.  Items whose gold is known do not count as changed."""
     packed = rows.layout.pack(rows.vote_weights)
-    differs, contradicted, asked_of, covered_of = 0.0, 0.0, 0.0, 0.0
-    majority_has, model_has = np.zeros(rows.n_classes, dtype=bool), np.zeros(rows.n_classes, dtype=bool)
-    for start in range(0, rows.n_items, BLOCK_ITEMS):
-        block = slice(start, start + BLOCK_ITEMS)
-        asked = weights[block] if gold is None else weights[block] * (gold[block] < 0)
-        totals, covered = rows.maps(block.start, block.stop).evidence(packed), rows.covered[block]
-        top = row_maximum(totals)
-        wins = totals >= top - TIE
-        best = probabilities[block] >= row_maximum(probabilities[block]) - TIE
+
+    def compare(shard: Shard) -> Comparison:
+        own = probabilities[shard.start : shard.stop]
+        asked = shard.weights if shard.gold is None else shard.weights * (shard.gold < 0)
+        totals = shard.maps.evidence(packed)
+        top, n_votes = row_maximum(totals)[:, 0], row_sum(totals)[:, 0]
+        wins, best = totals >= top[:, None] - TIE, own >= row_maximum(own) - TIE
+        covered = n_votes > 0
         changed = covered & ~row_maximum(wins & best)[:, 0]
-        n_votes = rows.votes_per_item[block]
-        unanimous = (n_votes > 1) & (np.abs(top[:, 0] - n_votes) < TIE)
+        unanimous = (n_votes > 1) & (np.abs(top - n_votes) < TIE)
         counted = covered & (asked > 0)
         clear = counted & (row_sum(wins.astype(np.int32))[:, 0] == 1)
-        majority_has |= (wins & clear[:, None]).any(axis=0)
-        model_has |= (best & counted[:, None]).any(axis=0)
-        differs += float(asked[changed].sum())
-        contradicted += float(asked[changed & unanimous].sum())
-        asked_of += float(asked[covered].sum())
-        covered_of += float(weights[block][covered].sum())
-    given = rows.label_counts(weights)[:, : rows.n_spoken].sum(axis=1)
-    return Comparison(covered_of, asked_of, differs, contradicted, given, majority_has, model_has)
+        given = rows.layout.unpack(shard.maps.counts(shard.weights[:, None]))
+        return Comparison(
+            float(shard.weights[covered].sum()),
+            float(asked[covered].sum()),
+            float(asked[changed].sum()),
+            float(asked[changed & unanimous].sum()),
+            given[:, : rows.n_spoken, 0].sum(axis=1),
+            _any_row(wins & clear[:, None]),
+            _any_row(best & counted[:, None]),
+        )
+
+    return sum_over(cut(rows, weights, gold, FEWEST_ITEMS), compare, n_jobs)
+
+
+def _any_row(marks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Columns with a mark in some row.  [n, classes] -> [classes]."""
+    return np.asarray(folded(marks).any(axis=0).reshape(-1, marks.shape[1]).any(axis=0))
 
 
 def warn_of(report: FitReport) -> None:

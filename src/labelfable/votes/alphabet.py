@@ -160,9 +160,11 @@ class Expected:
     """The value that means abstain; None where only missing values do."""
     exclusions: Mapping[Any, Any] | None = None
     """Labels that rule a class out, and the class; None where nothing is said of them."""
+    copy: bool = True
+    """Whether the table must have memory of its own."""
 
     @classmethod
-    def of(cls, classes: Any, sources: Any, abstain: Any, exclusions: Any) -> Expected:
+    def of(cls, classes: Any, sources: Any, abstain: Any, exclusions: Any, *, copy: bool = True) -> Expected:
         """Checked arguments of `read_votes`."""
         if exclusions is not None and not isinstance(exclusions, Mapping):
             raise InputError(
@@ -173,6 +175,7 @@ class Expected:
             None if sources is None else _source_names(sources),
             _abstain_value(abstain),
             None if exclusions is None else dict(exclusions),
+            copy,
         )
 
     @property

@@ -39,7 +39,7 @@ def _encode_numbers(cells: Cells, expected: Expected) -> tuple[NDArray[np.intege
     if silent is None and alphabet.counts_from_zero:
         if values.size and (values.min() < ABSTAIN or values.max() >= len(alphabet.labels)):
             raise _unknown(cells, (values < ABSTAIN) | (values >= len(alphabet.labels)), alphabet)
-        return values.astype(dtype, order="C"), alphabet
+        return np.array(values, dtype, order="C", copy=True if expected.copy else None), alphabet
     silent = values == ABSTAIN if silent is None else silent
     codes = _numbers_of(values, alphabet).astype(dtype)
     unknown = (codes < 0) & ~silent

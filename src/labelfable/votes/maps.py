@@ -18,8 +18,8 @@ costs one entry an item, however few votes there are.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,13 +29,10 @@ from labelfable.numerics.namespace import Array, through_numpy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 MOST_CODES = 512  # measured: past this, building and folding the joint codes costs more than the gathers saved
-DENSE_PRODUCT_COLUMNS = 4096  # up to this many columns Ψ'Ψ is one dense matrix product, past it a sparse one
 BLOCK_ITEMS = 4096  # the joint codes of so many items stay in cache while they are put together
 SHARED_ONES = 2**18  # entries of the longest Ψ that borrows its ones: 2 MB
-COST_OF_A_PAIR = 500  # one pair of votes, in entries of the product of two dense rows: measured
-PAIRED_ITEMS = 2**14  # so that a block of Ψ stays in cache while its pairs are counted
-BLOCK_ENTRIES = 2**22  # 16 MB of float32 at a time: stays in cache.  Counts up to 2^24 are exact in float32
 
 
 @dataclass(frozen=True)
@@ -50,10 +47,10 @@ class Layout:
     """Whether not voting is a label, the last one."""
 
     @classmethod
-    def for_codes(cls, n_sources: int, n_labels: int, *, silence: bool = False) -> Layout:
+    def for_codes(cls, n_sources: int, n_labels: int, *, silence: bool = False, most: int = MOST_CODES) -> Layout:
         """The widest grouping whose joint codes stay few."""
         size = 1
-        while size < n_sources and (n_labels + 1) ** (size + 1) <= MOST_CODES:
+        while size < n_sources and (n_labels + 1) ** (size + 1) <= most:
             size += 1
         return cls(n_sources, n_labels, size, silence)
 
@@ -79,17 +76,10 @@ class Layout:
 
     def columns(self, codes: NDArray[np.integer]) -> sp.csr_array:
         """Ψ of hard votes.  Shapes: [n, sources] (−1 = abstain) -> [n, columns], one entry a group that votes."""
-        return self.rows_of(*self.entries(codes))
+        indices, indptr = self._entries(codes)
+        return matrix_of(sp.csr_array, (ones(len(indices)), indices, indptr), (len(codes), self.n_columns))
 
-    def rows_of(
-        self, indices: NDArray[np.integer], indptr: NDArray[np.integer], start: int = 0, stop: int | None = None
-    ) -> sp.csr_array:
-        """Some rows of the Ψ that has these entries; the columns' numbers are not copied."""
-        ends = indptr[start : None if stop is None else stop + 1]
-        inside = indices[ends[0] : ends[-1]]
-        return sp.csr_array((ones(len(inside)), inside, ends - ends[0]), shape=(len(ends) - 1, self.n_columns))
-
-    def entries(self, codes: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    def _entries(self, codes: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
         """Where Ψ has its ones: their columns, row by row, and where each row begins among them.
 
         Shapes: [n, sources] -> [entries], [n + 1].
@@ -165,61 +155,83 @@ class Layout:
 
 @dataclass(frozen=True)
 class VoteMaps:
-    """Ψ of some items, with its two maps.  `evidence` takes packed weights, `counts` gives packed counts.
+    """The two maps of some items.  `evidence` takes packed weights, `counts` gives packed counts.
 
-    Both answer in the namespace of their argument; Ψ itself is SciPy's, and stays in memory.
+    Both answer in the namespace of their argument; Ψ itself is SciPy's.  It is made when first asked for, by whichever
+    thread runs the shard, and stays in memory.
     """
 
     layout: Layout
-    incidence: sp.csr_array
+    votes: NDArray[np.integer] | sp.csr_array
+    """Hard votes, [n, sources], or Ψ."""
 
     @property
     def n_items(self) -> int:
         """Rows of Ψ."""
-        return int(self.incidence.shape[0])
+        return int(self.votes.shape[0])
+
+    @property
+    def incidence(self) -> sp.csr_array:
+        """Ψ, [n, columns]."""
+        return self._factors_in(DOUBLE)[0]
+
+    @cached_property
+    def _factors(self) -> dict[np.dtype[Any], tuple[sp.csr_array, sp.csc_array]]:
+        """What is made so far.  A cached property of its own for Ψ would hold up all threads before Python 3.12."""
+        return {}
+
+    def _factors_in(self, dtype: np.dtype[Any]) -> tuple[sp.csr_array, sp.csc_array]:
+        """Ψ and Ψ' with entries of some precision, sharing memory: a product of two precisions copies one."""
+        if dtype not in self._factors:
+            own: Any = self.votes
+            is_hard = not sp.issparse(own)
+            if is_hard:
+                own = self.layout.columns(np.asarray(own)) if dtype == DOUBLE else self.incidence
+            entries = ones(len(own.data), dtype) if is_hard else own.data.astype(dtype, copy=False)
+            parts = entries, own.indices, own.indptr
+            factors = matrix_of(sp.csr_array, parts, own.shape), matrix_of(sp.csc_array, parts, own.shape[::-1])
+            self._factors[dtype] = factors
+        return self._factors[dtype]
 
     def evidence(self, packed: Array) -> Array:
-        """Ψ W.  Shapes: [columns, C] -> [n, C]."""
-        return through_numpy(lambda weights: np.asarray(self.incidence @ weights), packed)
+        """Ψ W, in the precision of W.  Shapes: [columns, C] -> [n, C]."""
+        return through_numpy(lambda weights: np.asarray(self._factors_in(weights.dtype)[0] @ weights), packed)
 
     def counts(self, responsibilities: Array) -> Array:
-        """Ψ' R.  Shapes: [n, C] -> [columns, C]."""
-        return through_numpy(lambda shares: np.asarray(self.incidence.T @ shares), responsibilities)
+        """Ψ' R, summed in the precision of R, given in double.  Shapes: [n, C] -> [columns, C]."""
+
+        def count(shares: NDArray[np.floating]) -> NDArray[np.floating]:
+            return np.asarray(self._factors_in(shares.dtype)[1] @ shares, DOUBLE)
+
+        return through_numpy(count, responsibilities)
 
 
-def ones(number: int) -> NDArray[np.float64]:
+def matrix_of(kind: Any, parts: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:
+    """A compressed matrix in the memory of its parts: entries, their numbers, where each row (column) begins.
+
+    SciPy's own constructor checks them, and copies those that are a short piece of something longer, which here took
+    as long as a product.
+    """
+    matrix = kind(shape, dtype=parts[0].dtype)
+    matrix.data, matrix.indices, matrix.indptr = parts
+    return matrix
+
+
+def rows_of(incidence: sp.csr_array, start: int, stop: int | None) -> sp.csr_array:
+    """Some rows of Ψ, in its memory."""
+    ends = incidence.indptr[start : None if stop is None else stop + 1]
+    inside = slice(ends[0], ends[-1])
+    parts = (incidence.data[inside], incidence.indices[inside], ends - ends[0])
+    return matrix_of(sp.csr_array, parts, (len(ends) - 1, incidence.shape[1]))
+
+
+def ones(number: int, dtype: np.dtype[Any] = DOUBLE) -> NDArray[np.floating]:
     """Ones, the same memory for all short arrays: a million items in shards need them once, not sixty times."""
-    return _shared_ones()[:number] if number <= SHARED_ONES else np.ones(number)
+    return _shared_ones(dtype)[:number] if number <= SHARED_ONES else np.ones(number, dtype)
 
 
 @cache
-def _shared_ones() -> NDArray[np.float64]:
-    ones = np.ones(SHARED_ONES)
+def _shared_ones(dtype: np.dtype[Any]) -> NDArray[np.floating]:
+    ones = np.ones(SHARED_ONES, dtype)
     ones.flags.writeable = False
     return ones
-
-
-def vote_products(incidence: sp.csr_array, weights: NDArray[np.floating]) -> NDArray[np.floating] | sp.csr_array:
-    """Ψ' diag(w) Ψ, all that moment-based models need of the votes.  Shapes: [n, columns], [n] -> [columns, columns].
-
-    Dense where the columns are few, sparse past that: 1,200 sources × 56 labels would need 36 GB dense.  Where votes
-    are few the pairs of an item's votes are counted, else whole rows are multiplied.
-    """
-    if incidence.shape[1] > DENSE_PRODUCT_COLUMNS:
-        weighted = incidence.multiply(weights[:, None]).tocsr()
-        return sp.csr_array(incidence.T @ weighted)
-    total = np.zeros((incidence.shape[1], incidence.shape[1]))
-    few = total.size > COST_OF_A_PAIR * (incidence.nnz / max(1, incidence.shape[0])) ** 2
-    if few:
-        for first in range(0, incidence.shape[0], PAIRED_ITEMS):
-            block = incidence[first : first + PAIRED_ITEMS]
-            weighted = sp.csr_array(block.multiply(weights[first : first + PAIRED_ITEMS, None]))
-            total += (block.T.tocsr() @ weighted).toarray()
-        return total
-    rows = BLOCK_ENTRIES // max(1, incidence.shape[1])
-    exact = bool(np.all(weights == 1) and np.all(incidence.data == 1))
-    for first in range(0, incidence.shape[0], rows):
-        block = incidence[first : first + rows].astype(np.float32 if exact else np.float64).toarray()
-        weighted = block if exact else block * weights[first : first + rows, None]
-        total += block.T @ weighted
-    return total

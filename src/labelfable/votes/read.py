@@ -35,6 +35,7 @@ def read_votes(
     items: Sequence[Any] | None = None,
     abstain: Any = ABSTAIN,
     exclusions: Mapping[Any, Any] | None = None,
+    copy: bool = True,
 ) -> VoteTable:
     """Read votes from whatever holds them.
 
@@ -56,10 +57,11 @@ def read_votes(
     value that means abstain, beside missing values; None where only those do.  `exclusions` maps labels that mean "not
     this class" to the class; an empty one says that there are none.
 
-    The table holds a copy: changing the input later does not change it.
+    The table holds a copy: changing the input later does not change it.  With copy=False it looks at the array itself
+    where that is an int8 array in C order already.
     """
     arrangement = Arrangement.of(layout, (item, source, label), items)
-    expected = Expected.of(classes, sources, abstain, exclusions)
+    expected = Expected.of(classes, sources, abstain, exclusions, copy=copy)
     if isinstance(votes, VoteTable):
         return _read_table(votes, expected)
     if isinstance(votes, StoredVotes):

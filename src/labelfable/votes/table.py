@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from labelfable.votes.alphabet import ABSTAIN, Alphabet, smallest_int
 from labelfable.votes.distinct import group, row_keys, seem_distinct
-from labelfable.votes.maps import Layout, VoteMaps
+from labelfable.votes.maps import Layout, VoteMaps, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,16 +122,16 @@ class VoteTable:
         return self.votes
 
     def maps(self, start: int = 0, stop: int | None = None) -> VoteMaps:
-        """The two linear maps of the items in [start, stop)."""
-        if self.is_dense:
-            return VoteMaps(self.layout, self.layout.rows_of(*self._entries, start, stop))
-        whole = start == 0 and (stop is None or stop >= self.n_items)
-        return VoteMaps(self.layout, self._incidence if whole else self._incidence[start:stop])
+        """The two linear maps of the items in [start, stop), the same object each time."""
+        rows = start, self.n_items if stop is None else min(stop, self.n_items)
+        if rows not in self._maps:
+            votes = self.votes[slice(*rows)] if self.is_dense else rows_of(self._incidence, *rows)
+            self._maps[rows] = VoteMaps(self.layout, votes)
+        return self._maps[rows]
 
     @cached_property
-    def _entries(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        """Where Ψ of dense votes has its ones: made once, 4 bytes an entry, for all that asks for maps."""
-        return self.layout.entries(np.asarray(self.votes))
+    def _maps(self) -> dict[tuple[int, int], VoteMaps]:
+        return {}
 
     @cached_property
     def _incidence(self) -> sp.csr_array:
@@ -163,7 +163,10 @@ class VoteTable:
     def votes_per_item(self) -> NDArray[np.floating]:
         """Number of votes of each item (their total weight where soft).  [items]."""
         if self.is_dense:
-            return np.asarray(np.count_nonzero(np.asarray(self.votes) >= 0, axis=1), dtype=np.float64)
+            votes, number = np.asarray(self.votes), np.empty(self.n_items)
+            for block in self._blocks():
+                np.einsum("nj->n", (votes[block] >= 0).astype(np.int32), out=number[block], casting="unsafe")
+            return number
         return np.asarray(sp.csr_array(self.votes).sum(axis=1), dtype=np.float64)
 
     @property

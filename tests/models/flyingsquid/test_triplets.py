@@ -7,7 +7,7 @@ import pytest
 
 from labelfable import read_votes
 from labelfable.models.flyingsquid.triplets import SignedVotes, combine_triplets, independence
-from labelfable.votes import maps
+from labelfable.votes import products as vote_products
 from tests.crowds import planted_votes, soft_of, sparse_of
 from tests.tolerances import assert_close
 
@@ -44,7 +44,7 @@ def signed_of(form: str, k: int):
 @pytest.mark.parametrize("form", FORMS)
 def test_moments_are_those_of_the_signed_votes(monkeypatch, form, products):
     if products == "sparse products":
-        monkeypatch.setattr(maps, "DENSE_PRODUCT_COLUMNS", 1)
+        monkeypatch.setattr(vote_products, "DENSE_PRODUCT_COLUMNS", 1)
     votes = SignedVotes.of(FORMS[form]().without_abstain_label(), WEIGHTS)
     share = WEIGHTS / WEIGHTS.sum()
     for k in range(N_CLASSES):

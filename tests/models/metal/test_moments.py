@@ -14,7 +14,7 @@ from labelfable.models.metal.completion import Completion, Pull
 from labelfable.models.metal.descent import onto_tables
 from labelfable.models.metal.estimator import MeTaL
 from labelfable.models.moments import Moments, vote_moments
-from labelfable.votes import maps
+from labelfable.votes import products as vote_products
 from tests.crowds import planted_votes, soft_of
 from tests.oracles import metal as oracle
 from tests.planted_tables import tables_of
@@ -32,7 +32,7 @@ def test_moments_are_those_of_the_loops(kind, monkeypatch):
     if kind == "slabs":
         monkeypatch.setattr(metal_moments, "SLAB_ITEMS", 7)
     if kind == "sparse":
-        monkeypatch.setattr(maps, "DENSE_PRODUCT_COLUMNS", 1)
+        monkeypatch.setattr(vote_products, "DENSE_PRODUCT_COLUMNS", 1)
     if kind == "repeated":
         weights = np.arange(len(VOTES)) % 3 + 1.0
         spread = np.repeat(spread, weights.astype(int), axis=0)
@@ -125,7 +125,7 @@ def test_a_slip_in_the_gradient_is_found(slip):
 @pytest.mark.parametrize("dependencies", [None, [(0, 2)]])
 def test_dense_and_sparse_moments_give_the_same_fit(dependencies, monkeypatch):
     dense = MeTaL(dependencies).fit(VOTES)
-    monkeypatch.setattr(maps, "DENSE_PRODUCT_COLUMNS", 1)
+    monkeypatch.setattr(vote_products, "DENSE_PRODUCT_COLUMNS", 1)
     sparse = MeTaL(dependencies).fit(VOTES)
     assert_close(sparse.confusion_, dense.confusion_, "minimum")
     assert_close(sparse.predict_proba(VOTES), dense.predict_proba(VOTES), "minimum")

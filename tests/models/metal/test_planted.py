@@ -14,7 +14,7 @@ from labelfable.models.metal.estimator import MeTaL, MomentFit
 from labelfable.models.metal.inverse import InverseFit, nearest_rotation
 from labelfable.models.metal.posterior import effective_votes, log_tables
 from labelfable.models.moments import Moments, vote_moments
-from labelfable.votes import maps
+from labelfable.votes import products as vote_products
 from tests.crowds import planted_votes
 from tests.oracles import metal as oracle
 from tests.planted_tables import (
@@ -262,6 +262,6 @@ def test_a_bad_dependency_is_named(dependencies, message):
 
 
 def test_the_inverse_of_sparse_moments_is_refused(monkeypatch):
-    monkeypatch.setattr(maps, "DENSE_PRODUCT_COLUMNS", 1)
+    monkeypatch.setattr(vote_products, "DENSE_PRODUCT_COLUMNS", 1)
     with pytest.raises(ModelError, match="completion='moments'"):
         MeTaL(completion="inverse").fit(VOTES)

@@ -26,6 +26,7 @@ from labelfable.models.confusion import (
     class_probabilities,
     cut_for,
     heard,
+    suits_single,
 )
 from labelfable.models.protocol import (
     ABSTAIN,
@@ -154,9 +155,9 @@ class EBCC(BaseLabelModel):
         n_subtypes: int,
         n_init: int,
     ) -> Course:
+        fixed = fixed_prior(self.class_prior, rows, weights, gold, self.n_jobs)  # first: it makes Ψ on all cores
         rows = heard(rows, weights, self.abstain)
         self.abstain_ = "label" if rows.silence else "missing"
-        fixed = fixed_prior(self.class_prior, rows, weights, gold)
         proportions = np.full(rows.n_classes, 1 / rows.n_classes) if fixed is None else fixed
         prior = BCCPrior(
             vote_concentration(rows, self.right, self.wrong, n_subtypes),
@@ -165,9 +166,10 @@ class EBCC(BaseLabelModel):
         )
         shards = cut_for(rows, weights, gold, rows.n_classes * n_subtypes)
         stopping = Stopping(self.tol, self.max_iter, weights.sum())
+        single = suits_single(shards, rows.n_classes * n_subtypes)
         seed, best = seed_of(self.random_state), None
         for attempt in range(n_init if n_subtypes > 1 else 1):
-            sweeps = BCCSweeps(rows.layout, rows.vote_weights, prior, proportions, seed + attempt)
+            sweeps = BCCSweeps(rows.layout, rows.vote_weights, prior, proportions, seed + attempt, single)
             checkpoint = checkpoint_of(self, f"start-{attempt}", rows, weights, gold)
             fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs, self.engine), stopping, checkpoint=checkpoint)
             if best is None or fit.history.totals[-1] > best.history.totals[-1]:

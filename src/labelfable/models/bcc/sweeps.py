@@ -61,6 +61,8 @@ class BCCSweeps:
     proportions: NDArray[np.floating]
     """Class proportions where they are fixed."""
     seed: int
+    single: bool = False
+    """Whether what is made of each item is in single precision."""
 
     @property
     def n_classes(self) -> int:
@@ -70,6 +72,8 @@ class BCCSweeps:
     def start(self, shard: Shard) -> tuple[None, ConfusionStatistics]:
         """Majority vote's soft labels, each item's split at random over subtypes, in the same way for each class."""
         n_subtypes = self.prior.subtypes.shape[1]
+        packed: NDArray[np.floating] = self.layout.pack(self.start_weights)
+        packed = packed.astype(np.float32 if self.single else np.float64)
         shares = None
         if n_subtypes > 1:
             shares = np.empty((shard.maps.n_items, n_subtypes))
@@ -77,7 +81,8 @@ class BCCSweeps:
                 draws = shares[rows]
                 generator.standard_exponential(out=draws)
                 draws /= row_sum(draws)
-        return None, start_statistics(shard, self.layout.pack(self.start_weights), shares)
+            shares = shares.astype(packed.dtype)
+        return None, start_statistics(shard, packed, shares)
 
     def local_step(self, shard: Shard, local: None, global_: BCCGlobals) -> tuple[None, ConfusionStatistics]:
         """Responsibilities at the present factors.                                               Equation (C.1)"""
@@ -97,9 +102,8 @@ class BCCSweeps:
         """Factors with their expected logarithms."""
         log_classes = np.log(self.proportions) if classes is None else dirichlet_mean_log(classes)
         log_components = (log_classes[:, None] + dirichlet_mean_log(subtypes)).ravel()
-        return BCCGlobals(
-            votes, classes, subtypes, ConfusionLogs(self.layout.pack(mean_log_votes(votes)), log_components)
-        )
+        logs = ConfusionLogs(self.layout.pack(mean_log_votes(votes)), log_components, self.single)
+        return BCCGlobals(votes, classes, subtypes, logs)
 
     def bound(self, statistics: ConfusionStatistics, global_: BCCGlobals) -> dict[str, float]:
         """The whole bound, all constants kept.                                                   Equation (B.4)

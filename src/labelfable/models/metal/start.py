@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from labelfable.inference.execution import add_in_order
+from labelfable.inference.execution import sum_over
 from labelfable.models.confusion import cut_for, start_statistics
 from labelfable.models.dependencies import PAIR, read_pairs
 from labelfable.models.metal.completion import Completion, Pull
@@ -57,7 +58,7 @@ class Start:
         """Counts at majority vote's soft labels, known classes in place."""
         packed = rows.layout.pack(rows.vote_weights)
         shards = cut_for(rows, weights, gold, rows.n_classes)
-        statistics = add_in_order(start_statistics(shard, packed) for shard in shards)
+        statistics = sum_over(shards, partial(start_statistics, packed=packed), None)
         told = rows.covered if gold is None else rows.covered | (gold >= 0)
         n_silent = float(weights[~told].sum())
         totals = statistics.totals - n_silent / rows.n_classes

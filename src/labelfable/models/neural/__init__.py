@@ -1,0 +1,1 @@
+"""Two networks that learn from votes and features together.  Needs PyTorch, the extra `neural`."""
