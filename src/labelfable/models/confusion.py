@@ -162,8 +162,9 @@ def clamp_logits(logits: Array, gold: NDArray[np.integer] | None, n_classes: int
     if gold is None:
         return logits
     xp = array_namespace(logits)
-    component_class = np.repeat(np.arange(n_classes), logits.shape[1] // n_classes)
-    ruled_out = xp.asarray((gold[:, None] >= 0) & (component_class != gold[:, None]), device=device(logits))
+    known = xp.asarray(gold, device=device(logits))[:, None]
+    component_class = np.repeat(np.arange(n_classes, dtype=np.int64), logits.shape[1] // n_classes)
+    ruled_out = (known >= 0) & (xp.asarray(component_class, device=device(logits)) != known)
     return xp.where(ruled_out, xp.asarray(-np.inf, dtype=logits.dtype, device=device(logits)), logits)
 
 

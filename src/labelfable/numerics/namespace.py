@@ -88,6 +88,14 @@ def column_sum(values: Array) -> Array:
     return array_namespace(values).sum(values, axis=0)
 
 
+def total(values: Array) -> Array:
+    """Sum over all entries as a number in double, which stays on the device of its array."""
+    if isinstance(values, np.ndarray):
+        return np.float64(values.sum())
+    xp = array_namespace(values)
+    return xp.sum(values, dtype=xp.float64)
+
+
 def exp_over(values: Array) -> Array:
     """e^x, in the memory of x where the namespace can: fresh memory for large arrays costs more than the function."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":

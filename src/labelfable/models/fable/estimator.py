@@ -17,10 +17,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from labelfable.errors import InputError, ModelError
 from labelfable.inference.convergence import Stopping
+from labelfable.inference.device_engine import PRECISIONS
 from labelfable.inference.execution import engine_of
 from labelfable.models.checkpoint import keeper_of
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.augmentation import NormaliserName
+from labelfable.models.fable.device import device_for, fit_on_device, probabilities_on, seen_features
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
 from labelfable.models.fable.emission_hierarchy import Hierarchy
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
@@ -50,6 +52,7 @@ from labelfable.models.protocol import (
     AT_LEAST_ONE,
     CHECKPOINT,
     CLASS_PRIOR,
+    DEVICE,
     ENGINE,
     N_JOBS,
     NOT_NEGATIVE,
@@ -138,6 +141,12 @@ class FABLE(BaseLabelModel):
     engine : None, "dask", a scheduler's address, or a Dask client
         Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
         The answer does not depend on it.
+    device : None, "cuda", "cuda:1" or "cpu"
+        Where the sweeps run by PyTorch; None stays with NumPy, except where the features lie on a GPU already.
+    device_memory : None, int or str
+        Bytes of the device that a fit may use, such as "16GB"; None takes what is free.  What does not fit is streamed.
+    precision : "fp32" or "tf32"
+        Of products on a GPU.
     checkpoint : path or None
         Folder that keeps the state after each sweep; a fit that was killed goes on from there to the same answer.
     random_state : int
@@ -182,6 +191,9 @@ class FABLE(BaseLabelModel):
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
         "engine": ENGINE,
+        "device": DEVICE,
+        "device_memory": [Interval(Real, 0, None, closed="neither"), str, None],
+        "precision": [StrOptions(set(PRECISIONS))],
         "checkpoint": CHECKPOINT,
         "random_state": ["random_state"],
     }
@@ -236,6 +248,9 @@ class FABLE(BaseLabelModel):
         max_iter: int = 1000,
         n_jobs: int | None = None,
         engine: Any = None,
+        device: Any = None,
+        device_memory: Any = None,
+        precision: str = "fp32",
         checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
@@ -275,6 +290,9 @@ class FABLE(BaseLabelModel):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.engine = engine
+        self.device = device
+        self.device_memory = device_memory
+        self.precision = precision
         self.checkpoint = checkpoint
         self.random_state = random_state
 
@@ -311,6 +329,7 @@ class FABLE(BaseLabelModel):
         if isinstance(table, StoredVotes):
             raise InputError(ON_DISK, hint="Give them in batches: votes.read(start, stop)")
         gold = read_gold(y, table)[1]
+        features = seen_features(features, 0, whole=True)
         projected = self.projection_.project(features_or_none(features, table.n_items), table.n_items)
         chosen = self._fitted_items(table, gold)
         rows, known = self._heard(table.rows(chosen)), None if gold is None else gold[chosen]
@@ -327,6 +346,8 @@ class FABLE(BaseLabelModel):
         return self
 
     def _fit_table(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
+        if device_for(self, features) is not None:
+            return fit_on_device(self, table, gold, features)
         if self.inference == "published":
             return self._fit_published(table, gold, features)
         notes = [] if features is not None else ["no features were given: the votes alone decide"]
@@ -369,7 +390,8 @@ class FABLE(BaseLabelModel):
         chosen = self._fitted_items(table, gold)
         some = np.sort(np.random.default_rng(seed).permutation(chosen)[:LEARNT_ITEMS])
         rows, known = table.rows(some), None if gold is None else gold[some]
-        return self._learn_from(rows, known, _safe_indexing(features, some), self._heard(table.rows(chosen)), seed)
+        numbers = features.some(some) if hasattr(features, "some") else _safe_indexing(features, some)
+        return self._learn_from(rows, known, numbers, self._heard(table.rows(chosen)), seed)
 
     def _learn_from(
         self, rows: VoteTable, gold: NDArray[np.integer] | None, features: Any, whole: VoteTable, seed: int
@@ -453,6 +475,8 @@ class FABLE(BaseLabelModel):
         )
 
     def _table_probabilities(self, table: VoteTable, features: Any) -> NDArray[np.floating]:
+        if device_for(self, features) is not None:
+            return probabilities_on(self, table, features)
         if self.inference == "published":
             settings, seed = PublishedSettings.of(self.published), seed_of(self.random_state)
             return predict_published(self.published_, table, features, settings, seed)
