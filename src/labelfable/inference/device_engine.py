@@ -255,7 +255,7 @@ class _Copies:
 
         self.engine = engine
         self.cuda = torch.cuda if engine.device.type == "cuda" else None
-        self.stream = None if self.cuda is None else self.cuda.Stream(engine.device)
+        self.stream: Any = None if self.cuda is None else self.cuda.Stream(engine.device)
 
     def start(self, shard: Any) -> tuple[Any, Any]:
         """A shard on its way, and what says that it has arrived."""
@@ -319,12 +319,12 @@ def tensors_in(value: Any) -> list[Any]:
 
 def bytes_of(value: Any) -> int:
     """Memory of all tensors inside, and of the dense Ψ that are made of votes."""
-    return sum(one.numel() * one.element_size() for one in tensors_in(value)) + _made_bytes(value)
+    return sum(int(one.numel() * one.element_size()) for one in tensors_in(value)) + _made_bytes(value)
 
 
 def _made_bytes(value: Any) -> int:
     if isinstance(value, DeviceMaps):
-        return value.made_bytes
+        return int(value.made_bytes)
     if is_dataclass(value) and not isinstance(value, type):
         return sum(_made_bytes(getattr(value, part.name)) for part in fields(value))
     return 0

@@ -214,7 +214,7 @@ class DeviceItems:
         """The shard of the items [start, stop)."""
         stop = min(stop, self.rows.n_items)
         maps = DeviceMaps.of(self.rows.maps(start, stop), self.place, self.features.dtype)
-        shard: Any = Shard(start, maps, np.ones(1), gold)  # type: ignore[arg-type]  # maps of the device
+        shard: Any = Shard(start, maps, np.broadcast_to(1.0, stop - start), gold)  # type: ignore[arg-type]  # maps of the device
         return FableShard(shard, self.projected(start, stop))
 
     def projected(self, start: int, stop: int) -> Projected:
