@@ -73,7 +73,7 @@ def _cpu(found: dict[str, Any], bars: dict[str, float]) -> list[str]:
     sweeps = " and ".join(map(str, found["sweeps"]))
     return [
         (
-            f"| a tenth of the items against this machine's cores ({sweeps} sweeps) | {found['device_s']:.2f} s against "
+            f"| a tenth of the items, and by this machine's cores ({sweeps} sweeps) | {found['device_s']:.2f} s and "
             f"{found['cpu_s']:.1f} s: {found['times']:.0f} times | {bars['times_cpu']} times |"
         ),
         (
