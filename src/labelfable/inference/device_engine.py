@@ -92,6 +92,8 @@ class DeviceEngine:
         self.device = torch_device(device)
         self.memory = bytes_allowed(memory, self.device)
         self.precision = precision
+        self.dtype: Any = None
+        """Of what votes on the host say of items once they are moved; None for that of the globals."""
         self._sent: dict[int, tuple[Any, Any]] = {}
 
     def map(self, function: Callable[[Any], Any], work: Sequence[Any]) -> Iterator[Any]:
@@ -149,7 +151,7 @@ class DeviceEngine:
 
         def move(array: Any) -> Any:
             if isinstance(array, VoteMaps):
-                return DeviceMaps.of(array, self.device)
+                return DeviceMaps.of(array, self.device, self.dtype)
             if isinstance(array, np.ndarray):
                 return torch.tensor(np.ascontiguousarray(array).reshape(array.shape), device=self.device)
             return array.to(self.device, non_blocking=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from labelfable import FABLE, load
+from labelfable import FABLE, load, open_votes
 from labelfable.errors import InputError, LabelfableWarning, MissingExtraError, ModelError
 from labelfable.inference import device_engine
 from labelfable.inference.device_engine import DeviceEngine, bytes_allowed
@@ -196,3 +196,17 @@ def test_features_of_another_width_are_refused(scene, device):
     model = fitted(scene, device=device)
     with pytest.raises(InputError, match="columns"):
         model.predict_proba(scene[0], features=scene[1][:, :2])
+
+
+def test_files_are_swept_on_a_device(scene, device, tmp_path):
+    np.save(tmp_path / "v.npy", scene[0])
+    np.save(tmp_path / "x.npy", scene[1].astype(np.float32))
+    votes, settings = open_votes(tmp_path / "v.npy"), {"max_iter": SWEEPS, "tol": 0.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelfableWarning)
+        one, other = (
+            FABLE(**settings, device=place).fit(votes, features=tmp_path / "x.npy") for place in (None, device)
+        )
+    features = scene[1].astype(np.float32)
+    away = one.predict_proba(scene[0], features=features) - other.predict_proba(scene[0], features=features)
+    assert np.abs(away).max() <= PROBABILITY

@@ -55,6 +55,17 @@ def engine_on(model: FABLE, features: Any) -> DeviceEngine:
     return DeviceEngine(device_for(model, features), model.device_memory, model.precision)
 
 
+def engine_for_files(model: FABLE, dtype: Any) -> DeviceEngine | None:
+    """The engine for shards that are read from files, their columns made on the host; None without a device."""
+    if device_for(model, None) is None:
+        return None
+    import torch
+
+    engine = engine_on(model, None)
+    engine.dtype = torch.float32 if dtype == np.float32 else torch.float64
+    return engine
+
+
 def class_shares(sweeps: FableSweeps, global_: GlobalFactors, shard: FableShard) -> Array:
     """Responsibilities with the globals held, summed over subtypes.  [n, K].                Equations (A)-(D)"""
     unknown = replace(shard, votes=replace(shard.votes, gold=None))
@@ -305,7 +316,7 @@ def fit_on_device(
     scene = rows.rows(some), None if known is None else known[some], items.sample(some)
     starts = (
         Start(
-            replace(on_single_columns(model._sweeps(heard, known, n_subtypes)), copies=rows.n_items / len(some)),  # noqa: SLF001 (as above)
+            replace(sweeps_for(model, heard, known, n_subtypes), copies=rows.n_items / len(some)),
             cut_items(model._heard(scene[0]), *scene[1:], start),  # noqa: SLF001 (as above)
         )
         for n_subtypes, start in subtype_starts(*scene[:2], scene[2].phi, (model.n_subtypes, model.n_init, seed))
@@ -325,6 +336,9 @@ def fit_on_device(
     return Course(best.fit.history, best.fit.converged, notes), answer
 
 
-def on_single_columns(sweeps: Any) -> Any:
-    """The sweeps for maps with a column a (source, label)."""
-    return replace(sweeps, layout=sweeps.layout.single)
+def sweeps_for(
+    model: FABLE, rows: VoteTable, gold: NDArray[np.integer] | None, n_subtypes: int, *, there: bool = True
+) -> FableSweeps:
+    """The sweep model for these votes; on a device their maps have a column a (source, label)."""
+    sweeps = model._sweeps(rows, gold, n_subtypes)  # noqa: SLF001 (one model in two files)
+    return replace(sweeps, layout=sweeps.layout.single) if there else sweeps
