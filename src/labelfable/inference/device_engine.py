@@ -31,7 +31,7 @@ HELD_SHARE = 0.5  # of the memory that is allowed, for shards that stay; the res
 FREE_SHARE = 0.9  # of the memory that is free, where nothing is said
 AHEAD = 1  # shards that are on their way while one is at work
 MOST_ROWS, FEWEST_ROWS = 2**20, 2**14
-SHARD_ENTRIES = 2**28  # of a shard's columns: 1 GB in float32, long enough that starting the work costs little
+SHARD_ENTRIES = 5 * 2**26  # of a shard's columns: a million items × 256 and a constant, so that starting costs little
 UNITS = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
 PRECISIONS = ("fp32", "tf32")
 
@@ -57,6 +57,8 @@ def torch_device(name: Any) -> Any:
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ModelError(f"there are {torch.cuda.device_count()} GPUs", where=f"device={name!r}")
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
     return device
 
 

@@ -47,7 +47,7 @@ def device_for(model: FABLE, features: Any) -> Any:
     if model.engine is not None or model.inference == "published":
         setting = "engine=" if model.engine is not None else "inference='published'"
         raise ModelError(f"{setting} runs on the CPU", hint="Leave device= out, and give features as NumPy arrays")
-    return _tensor(features).device if model.device is None else model.device
+    return str(_tensor(features).device) if model.device is None else model.device
 
 
 def engine_on(model: FABLE, features: Any) -> DeviceEngine:
