@@ -11,12 +11,14 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import engine_of
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.augmentation import NormaliserName
+from labelfable.models.fable.committee import Committee, Member, convene
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
 from labelfable.models.fable.factors import GlobalFactors
@@ -27,7 +29,7 @@ from labelfable.models.fable.published import PublishedFit, fit_published, predi
 from labelfable.models.fable.published_settings import PublishedSettings
 from labelfable.models.fable.published_steps import Held
 from labelfable.models.fable.reading import Reading, ReadingName
-from labelfable.models.fable.search import Start, climb_best
+from labelfable.models.fable.search import Peak, Start, climb_best
 from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard, FableSweeps
 from labelfable.models.protocol import (
@@ -41,7 +43,10 @@ from labelfable.models.protocol import (
     Course,
 )
 from labelfable.numerics.random import seed_of
+from labelfable.votes.encode import short_list
 from labelfable.votes.maps import Layout
+
+MEMBER_TOLERANCE = 1e-4  # of the fits that are averaged: they need not be as exact as the one that is reported
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,6 +100,9 @@ class FABLE(BaseLabelModel):
         Processes as points, or as posteriors: whether their uncertainty raises the tilt t.
     uncovered : "out" or "in"
         Whether items without votes take part in the fit.  They are predicted either way.
+    calibration : "votes" or "none"
+        Average over fits that hear silence or not and that see half of the sources, views trusted as far as votes that
+        they did not see bear them out (see `committee.py`); or the one fit as it is.
     class_prior : "votes", "uniform", "learned", or one number a class
         Class proportions: majority vote's, equal, given, or left to the processes' constants (to τ where it exists).
     published : dict or None
@@ -138,6 +146,7 @@ class FABLE(BaseLabelModel):
         "reading": [StrOptions({"joint", "base", "conditional"})],
         "tilt": [StrOptions({"mean", "posterior"})],
         "uncovered": [StrOptions({"out", "in"})],
+        "calibration": [StrOptions({"votes", "none"})],
         "class_prior": CLASS_PRIOR,
         "published": [dict, None],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -149,6 +158,7 @@ class FABLE(BaseLabelModel):
     _stored_types = (
         *(GlobalFactors, WeightFactor, VoteFactor),
         *(FableSweeps, Reading, Emission, Layout, VotePrior),
+        *(Committee, Member),
         *(PublishedFit, Held),
         *STORED_TYPES,
     )
@@ -175,12 +185,13 @@ class FABLE(BaseLabelModel):
         scale: ScaleName = "proportional",
         sharing: SharingName = "source",
         flat: float = 0.01,
-        rarity: float = 0.6,
+        rarity: float = 0.3,
         evidence_weight: float = 0.6,
         normaliser: NormaliserName = "collapsed",
         reading: ReadingName = "joint",
         tilt: str = "mean",
         uncovered: str = "out",
+        calibration: str = "votes",
         class_prior: Any = "votes",
         published: Any = None,
         n_init: int = 3,
@@ -214,6 +225,7 @@ class FABLE(BaseLabelModel):
         self.reading = reading
         self.tilt = tilt
         self.uncovered = uncovered
+        self.calibration = calibration
         self.class_prior = class_prior
         self.published = published
         self.n_init = n_init
@@ -229,22 +241,47 @@ class FABLE(BaseLabelModel):
         seed = seed_of(self.random_state)
         self.projection_ = self._build_projection(table, features, seed)
         projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)
-        chosen = self._fitted_items(table, gold)
-        rows, known = table.rows(chosen), None if gold is None else gold[chosen]
-        inside = rows_of(projected, chosen)
-        heard = self._heard(rows)
-        starts = (
-            Start(self._sweeps(heard, known, n_subtypes), cut_items(heard, known, inside, start))
-            for n_subtypes, start in subtype_starts(rows, known, inside.phi, (self.n_subtypes, self.n_init, seed))
-        )
-        best = climb_best(starts, engine_of(self.n_jobs), Stopping(self.tol, self.max_iter, rows.n_items))
+        best = self._climb(table, gold, projected)
         self.sweeps_, self.globals_ = best.sweeps, best.factors
+        self.committee_ = self._convene(table, gold, projected, best) if self.calibration == "votes" else None
+        notes += self._remarks()
         probabilities = self._probabilities(table, projected)
         self.class_prior_ = np.exp(self.sweeps_.log_proportions)
         if isinstance(self.class_prior, str) and self.class_prior == "learned":
-            self.class_prior_ = probabilities[chosen].mean(axis=0)
+            self.class_prior_ = probabilities[self._fitted_items(table, gold)].mean(axis=0)
         course = Course(best.history, best.converged, notes)
         return course, Answer(table, np.ones(table.n_items), gold, probabilities)
+
+    def _climb(self, table: VoteTable, gold: NDArray[np.integer] | None, projected: Projected) -> Peak:
+        """One fit of these votes and columns."""
+        chosen = self._fitted_items(table, gold)
+        rows, known = table.rows(chosen), None if gold is None else gold[chosen]
+        inside = rows_of(projected, chosen)
+        heard, asked = self._heard(rows), (self.n_subtypes, self.n_init, seed_of(self.random_state))
+        starts = (
+            Start(self._sweeps(heard, known, n_subtypes), cut_items(heard, known, inside, start))
+            for n_subtypes, start in subtype_starts(rows, known, inside.phi, asked)
+        )
+        return climb_best(starts, engine_of(self.n_jobs), Stopping(self.tol, self.max_iter, rows.n_items))
+
+    def _convene(
+        self, table: VoteTable, gold: NDArray[np.integer] | None, projected: Projected, main: Peak
+    ) -> Committee:
+        """The fits that are averaged, this one among them."""
+        settings = {key: getattr(self, key) for key in ("emission", "evidence_weight", "strength")}
+
+        def fit(rows: VoteTable, changed: dict[str, Any]) -> Peak:
+            other: FABLE = clone(self).set_params(**changed, tol=max(self.tol, MEMBER_TOLERANCE))
+            return other._climb(rows, gold, projected)  # noqa: SLF001 (another FABLE)
+
+        return convene(table, projected, main, settings, fit, engine_of(self.n_jobs))
+
+    def _remarks(self) -> list[str]:
+        """What the committee should be known for."""
+        if self.committee_ is None or not len(self.committee_.lost):
+            return []
+        names = short_list(self.classes_[self.committee_.lost].tolist())
+        return [f"most unanimous items of class {names} would have got another label: they were held to their votes"]
 
     def _fit_published(
         self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any
@@ -315,6 +352,8 @@ class FABLE(BaseLabelModel):
 
     def _probabilities(self, table: VoteTable, projected: Projected) -> NDArray[np.floating]:
         """The local step with the globals held, summed over subtypes.                      Equations (A)-(D)"""
+        if self.committee_ is not None:
+            return self.committee_.probabilities(table, projected, engine_of(self.n_jobs))
         rows = self._heard(table)
         sweeps = replace(self.sweeps_, layout=rows.layout)  # dense and sparse votes lie differently along the columns
         global_ = replace(self.globals_, packed_votes=rows.layout.pack(self.globals_.votes.logs))
