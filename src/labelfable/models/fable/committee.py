@@ -25,6 +25,7 @@ from labelfable.models.fable.items import cut_items
 from labelfable.models.fable.search import Peak
 from labelfable.models.fable.steps import FableShard, FableSweeps
 from labelfable.numerics.special import softmax
+from labelfable.votes.encode import short_list
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,6 +100,13 @@ class Committee:
         """Class probabilities, [items, classes]."""
         answer = self.pooled(table, projected, engine)
         return held_to_unanimous(answer, table, self.lost) if len(self.lost) else answer
+
+    def remarks(self, classes: NDArray[Any]) -> list[str]:
+        """What the user should know of how the answer was come by."""
+        if not len(self.lost):
+            return []
+        names = short_list(classes[self.lost].tolist())
+        return [f"most unanimous items of class {names} would have got another label: they were held to their votes"]
 
     def pooled(self, table: VoteTable, projected: Projected, engine: Engine) -> NDArray[np.floating]:
         """The mean over members and views, before the guard.  [items, classes].                   Equation (CA.4)

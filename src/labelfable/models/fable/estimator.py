@@ -19,6 +19,7 @@ from labelfable.inference.execution import engine_of
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.committee import Committee, Member, convene
+from labelfable.models.fable.copies import copied_sources, without_votes_of
 from labelfable.models.fable.emission import Emission, EmissionName, VoteFactor, VotePrior
 from labelfable.models.fable.emission_prior import PriorSettings, ScaleName, SharingName, vote_prior
 from labelfable.models.fable.factors import GlobalFactors
@@ -46,6 +47,7 @@ from labelfable.numerics.random import seed_of
 from labelfable.votes.encode import short_list
 from labelfable.votes.maps import Layout
 
+HELD_CONSTANT = 1e-3  # prior variance of the constants where no feature says which class grows
 MEMBER_TOLERANCE = 1e-4  # of the fits that are averaged: they need not be as exact as the one that is reported
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ class FABLE(BaseLabelModel):
     lengthscale : None, float, or one number a feature
         In units of the scaled features; None takes the median distance between items.
     variance, constant : float
-        Prior variance of each process, and of its constant.
+        Prior variance of each process, and of its constant.  Where no feature varies the constants are held near
+        the class proportions, unless those are to be learned: freed, they let rare classes die.
     scaling : "standardise", "normalise", "whiten" or "none"
         What is done to the features first; `projection_` records it.
     max_components : int
@@ -238,19 +241,32 @@ class FABLE(BaseLabelModel):
         if self.inference == "published":
             return self._fit_published(table, gold, features)
         notes = [] if features is not None else ["no features were given: the votes alone decide"]
+        whole, table = table, self._heard_once(table, notes)
         seed = seed_of(self.random_state)
         self.projection_ = self._build_projection(table, features, seed)
-        projected = self.projection_.project(_features_or_none(features, table.n_items), table.n_items)
+        known = _features_or_none(features, table.n_items)
+        projected = self.projection_.project(known, table.n_items)
+        if not (self._is_learned() or projected.phi[:, : self.projection_.n_kernel_columns].any()):
+            self.projection_ = self.projection_.with_parameters(constant=min(self.constant, HELD_CONSTANT))
+            projected = self.projection_.project(known, table.n_items)
         best = self._climb(table, gold, projected)
         self.sweeps_, self.globals_ = best.sweeps, best.factors
         self.committee_ = self._convene(table, gold, projected, best) if self.calibration == "votes" else None
-        notes += self._remarks()
+        notes += [] if self.committee_ is None else self.committee_.remarks(self.classes_)
         probabilities = self._probabilities(table, projected)
         self.class_prior_ = np.exp(self.sweeps_.log_proportions)
-        if isinstance(self.class_prior, str) and self.class_prior == "learned":
+        if self._is_learned():
             self.class_prior_ = probabilities[self._fitted_items(table, gold)].mean(axis=0)
         course = Course(best.history, best.converged, notes)
-        return course, Answer(table, np.ones(table.n_items), gold, probabilities)
+        return course, Answer(whole, np.ones(table.n_items), gold, probabilities)
+
+    def _heard_once(self, table: VoteTable, notes: list[str]) -> VoteTable:
+        """The votes without those of sources that copy another's."""
+        self.copies_ = copied_sources(table) if self.calibration == "votes" else np.zeros(table.n_sources, dtype=bool)
+        if self.copies_.any():
+            names = short_list([table.sources[j] for j in np.flatnonzero(self.copies_)])
+            notes.append(f"{int(self.copies_.sum())} sources repeat another's votes and were not heard again: {names}")
+        return without_votes_of(table, self.copies_)
 
     def _climb(self, table: VoteTable, gold: NDArray[np.integer] | None, projected: Projected) -> Peak:
         """One fit of these votes and columns."""
@@ -272,16 +288,9 @@ class FABLE(BaseLabelModel):
 
         def fit(rows: VoteTable, changed: dict[str, Any]) -> Peak:
             other: FABLE = clone(self).set_params(**changed, tol=max(self.tol, MEMBER_TOLERANCE))
-            return other._climb(rows, gold, projected)  # noqa: SLF001 (another FABLE)
+            return other._climb(rows, gold, projected)
 
         return convene(table, projected, main, settings, fit, engine_of(self.n_jobs))
-
-    def _remarks(self) -> list[str]:
-        """What the committee should be known for."""
-        if self.committee_ is None or not len(self.committee_.lost):
-            return []
-        names = short_list(self.classes_[self.committee_.lost].tolist())
-        return [f"most unanimous items of class {names} would have got another label: they were held to their votes"]
 
     def _fit_published(
         self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any
@@ -308,6 +317,10 @@ class FABLE(BaseLabelModel):
             missing=self.missing,
             seed=seed,
         )
+
+    def _is_learned(self) -> bool:
+        """Whether class proportions are to be learned."""
+        return isinstance(self.class_prior, str) and self.class_prior == "learned"
 
     def _fitted_items(self, table: VoteTable, gold: NDArray[np.integer] | None) -> NDArray[np.integer]:
         """Numbers of the items that take part in the fit."""
@@ -348,7 +361,8 @@ class FABLE(BaseLabelModel):
             settings, seed = PublishedSettings.of(self.published), seed_of(self.random_state)
             return predict_published(self.published_, table, features, settings, seed)
         known = _features_or_none(features, table.n_items)
-        return self._probabilities(table, self.projection_.project(known, table.n_items))
+        heard = without_votes_of(table, self.copies_)
+        return self._probabilities(heard, self.projection_.project(known, table.n_items))
 
     def _probabilities(self, table: VoteTable, projected: Projected) -> NDArray[np.floating]:
         """The local step with the globals held, summed over subtypes.                      Equations (A)-(D)"""
