@@ -1,4 +1,4 @@
-"""How far views are trusted, told by votes that they did not see: each formula against loops and against what it means."""
+"""How far views are trusted, told by votes that they did not see: each formula against loops and its meaning."""
 
 from __future__ import annotations
 

@@ -132,12 +132,16 @@ def member_shares(members: tuple[Member, ...]) -> list[float]:
     return [of_whole / n_whole if member.whole else (1 - of_whole) / n_halves for member in members]
 
 
+def hearings_of(emission: str) -> tuple[str, str]:
+    """The emission itself, and one that hears silence where it does not, or the other way round."""
+    return emission, "pattern" if emission == "silence" else "silence"
+
+
 def convene(
-    table: VoteTable, projected: Projected, main: Peak, settings: dict[str, Any], fit: FitRows, engine: Engine
+    table: VoteTable, projected: Projected, main: Peak, *, settings: dict[str, Any], fit: FitRows, engine: Engine
 ) -> Committee:
     """The committee around a fit of all sources, given its emission, evidence_weight and strength, and how to fit."""
-    own = str(settings["emission"])
-    hearings = (own, "pattern" if own == "silence" else "silence")
+    hearings = hearings_of(settings["emission"])
     whole = [_member(table, peak, main, whole=True) for peak in (main, fit(table, {"emission": hearings[1]}))]
     twice = {key: TWICE * settings[key] for key in ("evidence_weight", "strength")}
     halves = []

@@ -36,7 +36,7 @@ def copied_sources(table: VoteTable) -> NDArray[np.bool_]:
         shared = np.minimum(given[:later], given[later]).sum(axis=1)  # at most so many can be the same
         likely = (shared >= SAME * (number[:later] + number[later] - shared)) & ~copied[:later]
         if number[later] >= FEWEST_VOTES:
-            copied[later] = any(_are_one(columns, first, later, table.n_spoken) for first in np.flatnonzero(likely))
+            copied[later] = any(_are_one(columns, first, later, table.n_spoken) for first in np.flatnonzero(likely).tolist())
     return copied
 
 

@@ -290,7 +290,7 @@ class FABLE(BaseLabelModel):
             other: FABLE = clone(self).set_params(**changed, tol=max(self.tol, MEMBER_TOLERANCE))
             return other._climb(rows, gold, projected)
 
-        return convene(table, projected, main, settings, fit, engine_of(self.n_jobs))
+        return convene(table, projected, main, settings=settings, fit=fit, engine=engine_of(self.n_jobs))
 
     def _fit_published(
         self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any
