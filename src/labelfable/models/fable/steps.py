@@ -164,8 +164,7 @@ class FableSweeps:
         log_mass = xp.astype(reading.log_mass(global_.log_proportions), mean.dtype)
         log_prior = xp.astype(reading.log_prior(global_.log_proportions), mean.dtype)
         poisson, shape, normaliser = self._normaliser(log_absent, log_mass)
-        told = shard.votes.maps.evidence(global_.packed_votes) + global_.votes.constant
-        evidence = xp.astype(self.evidence_weight * told, mean.dtype, copy=False)
+        evidence = xp.astype(self.evidence(shard, global_), mean.dtype, copy=False)
         if responsibilities is None:
             own = reading.spread(normaliser) if reading.name == "conditional" else xp.zeros_like(log_present)
             offered = clamp_logits(evidence, shard.votes.gold, reading.n_classes)
@@ -180,6 +179,10 @@ class FableSweeps:
             log_prior=log_prior,
             evidence=evidence,
         )
+
+    def evidence(self, shard: FableShard, global_: GlobalFactors) -> Array:
+        """What the votes say of each item, silence included where it has a price.  [n, C]."""
+        return self.evidence_weight * (shard.votes.maps.evidence(global_.packed_votes) + global_.votes.constant)
 
     def _normaliser(self, log_absent: Array, log_mass: Array) -> tuple[Array, Array, Array]:
         """γ [n, C], the shape a of λ [n, groups] and each normaliser's bound [n, groups], at their optimum."""

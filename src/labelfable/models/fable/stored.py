@@ -161,6 +161,9 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
     best = climb_best(starts, engine, stopping, None if is_all else shards, keep)
     model.sweeps_, model.globals_ = best.sweeps, best.factors
     model.curvature_, model.n_fitted_, model.stream_ = best.curvature, census.n_items, None
+    model.committee_, model.copies_ = None, np.zeros(votes.n_sources, dtype=bool)
+    if model.calibration == "votes":
+        notes.append("votes on disk are fitted once: calibration='votes' averages over fits of votes in memory")
     model.class_prior_ = np.exp(model.sweeps_.log_proportions)
     comparison = compare_stored(model, votes, features, gold)
     if isinstance(model.class_prior, str) and model.class_prior == "learned":
