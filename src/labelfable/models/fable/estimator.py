@@ -34,7 +34,7 @@ from labelfable.models.fable.hyperparameters import (
     described,
     learn_parameters,
 )
-from labelfable.models.fable.items import cut_items, features_or_none, rows_of
+from labelfable.models.fable.items import cut_items, features_or_none, part_of, rows_of
 from labelfable.models.fable.light import SWEEP_TYPES, Curvature
 from labelfable.models.fable.process import WeightFactor
 from labelfable.models.fable.projection import STORED_TYPES, Projected, Projection, build_projection
@@ -176,15 +176,14 @@ class FABLE(FableSettings):  # noqa: D101 (users read what the settings mean)
     def _climb(self, table: VoteTable, gold: NDArray[np.integer] | None, projected: Projected) -> Peak:
         """One fit of these votes and columns."""
         seed, chosen = seed_of(self.random_state), self._fitted_items(table, gold)
-        rows, known = table.rows(chosen), None if gold is None else gold[chosen]
-        inside = rows_of(projected, chosen)
+        rows, known, inside = scene = part_of((table, gold, projected), chosen)
         heard = self._heard(rows)
         sample = sampled(rows.n_items, inside.phi.shape[1], seed)
-        some = np.arange(rows.n_items) if sample is None else sample
-        scene = rows.rows(some), None if known is None else known[some], rows_of(inside, some)
+        if sample is not None:
+            scene = part_of(scene, sample)
         starts = (
             Start(
-                replace(self._sweeps(heard, known, n_subtypes), copies=rows.n_items / len(some)),
+                replace(self._sweeps(heard, known, n_subtypes), copies=rows.n_items / scene[0].n_items),
                 cut_items(self._heard(scene[0]), *scene[1:], start),
             )
             for n_subtypes, start in subtype_starts(*scene[:2], scene[2].phi, (self.n_subtypes, self.n_init, seed))
