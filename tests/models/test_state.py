@@ -36,6 +36,8 @@ def same(one, other):
     assert type(one) is type(other)
     if is_dataclass(one):
         return all(same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
+    if isinstance(one, tuple):
+        return all(same(*pair) for pair in zip(one, other, strict=True))
     if isinstance(one, np.ndarray):
         assert one.dtype == other.dtype
         assert one.shape == other.shape

@@ -188,7 +188,7 @@ class FABLE(BaseLabelModel):
         scale: ScaleName = "proportional",
         sharing: SharingName = "source",
         flat: float = 0.01,
-        rarity: float = 0.3,
+        rarity: float = 0.6,
         evidence_weight: float = 0.6,
         normaliser: NormaliserName = "collapsed",
         reading: ReadingName = "joint",
