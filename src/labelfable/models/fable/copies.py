@@ -38,7 +38,9 @@ def copied_sources(table: VoteTable) -> NDArray[np.bool_]:
         shared = np.minimum(given[:later], given[later]).sum(axis=1)  # at most so many can be the same
         likely = (shared >= SAME * (number[:later] + number[later] - shared)) & ~copied[:later]
         if number[later] >= FEWEST_VOTES:
-            copied[later] = any(_are_one(columns, first, later, table.n_spoken) for first in np.flatnonzero(likely).tolist())
+            copied[later] = any(
+                _are_one(columns, first, later, table.n_spoken) for first in np.flatnonzero(likely).tolist()
+            )
     voices = np.count_nonzero((number > 0) & ~copied)
     return copied if voices >= FEWEST_VOICES else np.zeros_like(copied)
 
