@@ -49,7 +49,7 @@ ABLATIONS: dict[str, tuple[dict[str, object], dict[str, object]]] = {  # setting
     "votes and features together only": ({}, {FABLE + "committee.VIEW_PRIOR": (1e12, 1e-12, 1e-12)}),
     "copied sources heard again": ({}, {FABLE + "copies.SAME": 2.0}),
     "constants free without features": ({}, {FABLE + "estimator.HELD_CONSTANT": 4.0}),
-    "rarity 0.6": ({"rarity": 0.6}, {}),
+    "rarity 0.3": ({"rarity": 0.3}, {}),
     "evidence weight 1": ({"evidence_weight": 1.0}, {}),
     "strength 3": ({"strength": 3.0}, {}),
     "constant 1": ({"constant": 1.0}, {}),

@@ -135,5 +135,11 @@ def test_copies_are_heard_once():
 def test_sources_of_their_own_are_no_copies():
     votes, _ = planted_votes(400, [0.95] * 4, 2, coverage=0.9)
     assert not copied_sources(read_votes(votes)).any()
-    few = np.zeros((10, 2), dtype=int)
+    few = np.zeros((10, 4), dtype=int)
     assert not copied_sources(read_votes(few, classes=2)).any()
+
+
+def test_sources_that_all_agree_may_all_be_right():
+    votes, _ = planted_votes(400, [0.7, 0.7], K, coverage=0.9)
+    assert not copied_sources(read_votes(np.repeat(votes[:, :1], 5, axis=1))).any()
+    assert not copied_sources(read_votes(np.hstack([np.repeat(votes[:, :1], 5, axis=1), votes[:, 1:]]))).any()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SAME = 0.98  # of the votes that either of two sources gives, both give: then they are one
 FEWEST_VOTES = 20  # fewer may agree by chance
+FEWEST_VOICES = 3  # that must remain: with fewer nobody can tell who is right, and agreement is all there is
 
 
 def copied_sources(table: VoteTable) -> NDArray[np.bool_]:
@@ -26,6 +27,7 @@ def copied_sources(table: VoteTable) -> NDArray[np.bool_]:
 
         shared votes ≥ SAME · votes of either
 
+    None where fewer than FEWEST_VOICES would be left: sources that all agree may be copies, or may all be right.
     Only pairs whose counts of every label are as close as that are compared vote by vote.
     """
     given = table.label_counts()[:, : table.n_spoken]
@@ -36,9 +38,11 @@ def copied_sources(table: VoteTable) -> NDArray[np.bool_]:
         shared = np.minimum(given[:later], given[later]).sum(axis=1)  # at most so many can be the same
         likely = (shared >= SAME * (number[:later] + number[later] - shared)) & ~copied[:later]
         if number[later] >= FEWEST_VOTES:
-            before = np.flatnonzero(likely).tolist()
-            copied[later] = any(_are_one(columns, first, later, table.n_spoken) for first in before)
-    return copied
+            copied[later] = any(
+                _are_one(columns, first, later, table.n_spoken) for first in np.flatnonzero(likely).tolist()
+            )
+    voices = np.count_nonzero((number > 0) & ~copied)
+    return copied if voices >= FEWEST_VOICES else np.zeros_like(copied)
 
 
 def without_votes_of(table: VoteTable, silenced: NDArray[np.bool_]) -> VoteTable:

@@ -166,7 +166,7 @@ class FableSettings(BaseLabelModel):
         scale: ScaleName = "proportional",
         sharing: SharingName = "source",
         flat: float = 0.01,
-        rarity: float = 0.3,
+        rarity: float = 0.6,
         firmness: float = 100.0,
         silence_weight: float = 1.0,
         evidence_weight: float = 0.6,
