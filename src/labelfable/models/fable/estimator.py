@@ -150,7 +150,7 @@ class FABLE(FableSettings):  # noqa: D101 (users read what the settings mean)
             notes.append(self._learn(table, gold, known, seed))
         projected = self.projection_.project(known, table.n_items)
         if not (self._is_learned() or projected.phi[:, : self.projection_.n_kernel_columns].any()):
-            self.projection_ = self.projection_.with_parameters(constant=min(self.constant, HELD_CONSTANT))
+            self._hold_constants()
             projected = self.projection_.project(known, table.n_items)
         best = self._climb(table, gold, projected)
         self.sweeps_, self.globals_ = best.sweeps, best.factors
@@ -164,6 +164,10 @@ class FABLE(FableSettings):  # noqa: D101 (users read what the settings mean)
             self.class_prior_ = probabilities[chosen].mean(axis=0)
         course = Course(best.fit.history, best.fit.converged, notes)
         return course, Answer.of(whole, np.ones(table.n_items), gold, probabilities)
+
+    def _hold_constants(self) -> None:
+        """Keep each process's constant at the class proportions: no feature says which class grows."""
+        self.projection_ = self.projection_.with_parameters(constant=min(self.constant, HELD_CONSTANT))
 
     def _heard_once(self, table: VoteTable, notes: list[str]) -> VoteTable:
         """The votes without those of sources that copy another's."""

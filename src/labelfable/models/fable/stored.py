@@ -152,6 +152,8 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
         chosen = slice(LEARNT_ITEMS)
         learnt = rows.rows(chosen), None if known is None else known[chosen], numbers[chosen]
         notes.append(model._learn_from(*learnt, census, seed))  # noqa: SLF001 (as above)
+    if not (model._is_learned() or model.projection_.n_kernel_columns):  # noqa: SLF001 (as above)
+        model._hold_constants()  # noqa: SLF001 (as above)
     files = FableFiles(census, features, model.projection_)
     shards: Any = cut_stored(files, votes.n_items, gold, shard_items(census.layout.n_columns, BLOCK_ITEMS))
     engine = within_memory(engine, shards[0])
