@@ -44,7 +44,7 @@ from labelfable.models.fable.reading import Reading
 from labelfable.numerics.distributions import dirichlet_mean_log
 from labelfable.numerics.linear_algebra import weighted_gram
 from labelfable.numerics.namespace import Array, digamma
-from labelfable.numerics.special import x_log_x
+from labelfable.numerics.special import without_traces, x_log_x
 from labelfable.votes.maps import Layout
 
 
@@ -232,7 +232,7 @@ class FableSweeps:
 
         The Gram is made already, and so are the bound's terms and the prior's strengths.
         """
-        ρ = items.responsibilities
+        ρ, pull = without_traces(items.responsibilities), without_traces(pull)
         xp = array_namespace(ρ)
         columns = xp.astype(shard.projected.phi, pull.dtype, copy=False)  # a start is float64 whatever the features are
         weight = self.copies * self.evidence_weight
