@@ -39,6 +39,8 @@ def same(one, other):
     if type(one) is dict:
         assert one.keys() == other.keys()
         return all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, tuple):
+        return all(same(*pair) for pair in zip(one, other, strict=True))
     if isinstance(one, np.ndarray):
         assert one.dtype == other.dtype
         assert one.shape == other.shape

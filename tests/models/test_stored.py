@@ -50,7 +50,8 @@ def over_items(monkeypatch):
 
 
 def made(kind, **settings):
-    return kind(**({**QUICK, **settings} if kind is not MajorityVote else settings))
+    alone = {"calibration": "none"} if kind is FABLE else {}  # votes on disk are fitted once
+    return kind(**({**QUICK, **alone, **settings} if kind is not MajorityVote else settings))
 
 
 @pytest.fixture(autouse=True)

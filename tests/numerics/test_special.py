@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labelfable.numerics import special
 from labelfable.numerics.special import entropy, log_sum_exp, softmax, softmax_below_zero, x_log_x
 from tests.tolerances import assert_close
 
@@ -137,3 +138,12 @@ def test_functions_stay_in_the_array_library_and_dtype_of_their_argument(functio
     assert found.dtype == getattr(strict, dtype)
     assert expected.dtype == dtype
     assert_close(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_traces_are_dropped_and_nothing_else(dtype):
+    eps = float(np.finfo(dtype).eps)
+    values = np.array([0.0, 1.0, -1.0, 2 * eps**2, -2 * eps**2, eps**2 / 2, -(eps**2) / 2, np.nan], dtype=dtype)
+    found = special.without_traces(values)
+    assert found.dtype == values.dtype
+    assert np.array_equal(found, np.where(np.abs(values) == np.abs(values[5]), 0, values).astype(dtype), equal_nan=True)

@@ -48,7 +48,7 @@ def scene():
 def fitted(scene, dtype="float64", gold=None, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelfableWarning)
-        model = FABLE(**({"max_iter": SWEEPS, "tol": 0.0} | settings))
+        model = FABLE(**({"max_iter": SWEEPS, "tol": 0.0, "calibration": "none"} | settings))
         return model.fit(scene[0], gold, features=scene[1].astype(dtype))
 
 
@@ -99,7 +99,7 @@ def test_sparse_features_and_no_features_are_taken(scene, device):
     votes = scene[0]
     features = sp.csr_array(np.where(scene[1] > 0, scene[1], 0.0))
     for given in (features, None):
-        one, other = (FABLE(max_iter=SWEEPS, tol=0.0, device=place) for place in (None, device))
+        one, other = (FABLE(max_iter=SWEEPS, tol=0.0, calibration="none", device=place) for place in (None, device))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelfableWarning)
             one, other = (
@@ -157,7 +157,7 @@ def test_features_on_a_gpu_stay_there(scene):
     expected = fitted(scene, kernel="rbf").predict_proba(votes, features=scene[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelfableWarning)
-        model = FABLE(kernel="rbf", max_iter=SWEEPS, tol=0.0).fit(votes, features=features)
+        model = FABLE(kernel="rbf", max_iter=SWEEPS, tol=0.0, calibration="none").fit(votes, features=features)
     assert_close(model.predict_proba(votes, features=features), expected, "sweeps")
 
 
@@ -201,7 +201,7 @@ def test_features_of_another_width_are_refused(scene, device):
 def test_files_are_swept_on_a_device(scene, device, tmp_path):
     np.save(tmp_path / "v.npy", scene[0])
     np.save(tmp_path / "x.npy", scene[1].astype(np.float32))
-    votes, settings = open_votes(tmp_path / "v.npy"), {"max_iter": SWEEPS, "tol": 0.0}
+    votes, settings = open_votes(tmp_path / "v.npy"), {"max_iter": SWEEPS, "tol": 0.0, "calibration": "none"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelfableWarning)
         one, other = (

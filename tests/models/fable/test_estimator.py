@@ -30,6 +30,7 @@ GOLD = some_gold(TRUTH, 6)
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
+    "calibrated": {"calibration": "votes"},
     "posteriors": {"tilt": "posterior", "tables": "posterior"},
     "fired": {"emission": "fired", "tilt": "posterior", "uncovered": "in"},
     "silence": {"emission": "silence", "evidence_weight": 1.0},
@@ -53,7 +54,9 @@ def fitted(votes: Any = VOTES, y: Any = None, features: Any = FEATURES, **settin
     """A few sweeps, its remarks left aside."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelfableWarning)
-        return FABLE(**{"max_iter": 15, "n_jobs": 1, **settings}).fit(votes, y, features=features)
+        return FABLE(**{"max_iter": 15, "n_jobs": 1, "calibration": "none", **settings}).fit(
+            votes, y, features=features
+        )
 
 
 # -- what a fit leaves behind -----------------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ def test_the_bound_rises_and_the_report_has_every_term(settings):
 @each_setting
 def test_the_globals_are_those_of_the_last_bound(settings):
     """So prediction repeats the last responsibilities."""
-    model = fitted(**settings)
+    model = fitted(**settings | {"calibration": "none"})
     covered = np.flatnonzero((VOTES >= 0).any(axis=1) | (settings.get("uncovered") == "in"))
     table = read_votes(VOTES[covered], classes=[0, 1, 2])
     table = table.with_abstain_as_label() if settings.get("emission") == "silence" else table

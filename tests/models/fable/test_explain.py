@@ -49,7 +49,7 @@ def fitted(votes: Any = VOTES, features: Any = FEATURES, **settings: Any) -> FAB
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(estimator, "subtype_starts", several_starts)
         warnings.simplefilter("ignore", LabelfableWarning)
-        return FABLE(**{"max_iter": 15, "n_jobs": 1, **settings}).fit(votes, features=features)
+        return FABLE(**{"max_iter": 15, "n_jobs": 1, "calibration": "none", **settings}).fit(votes, features=features)
 
 
 def parts_of(found: Any) -> dict[Any, Any]:

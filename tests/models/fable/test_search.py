@@ -83,7 +83,7 @@ def test_a_fit_that_begins_on_a_sample_gives_the_labels_of_one_that_does_not(til
     features = generator.normal(size=(900, 3)) + 2 * np.eye(3)[truth]
     votes = np.where(generator.random((900, 5)) < 0.6, truth[:, None], generator.integers(0, 3, (900, 5)))
     votes[generator.random(votes.shape) < 0.5] = -1
-    settings = {"n_subtypes": 2, "tilt": tilt, "tol": 1e-9, "n_jobs": 1}
+    settings = {"n_subtypes": 2, "tilt": tilt, "tol": 1e-9, "n_jobs": 1, "calibration": "none"}
     whole = FABLE(**settings).fit(votes, features=features)
     monkeypatch.setattr(module, "SAMPLE_ITEMS", 200)
     monkeypatch.setattr(module, "SAMPLE_ITEMS_A_COLUMN", 1)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 50  # of Newton; from anywhere sensible four or five are enough
 MOST_HALVINGS = 40
 NEARLY_ALL = 0.9  # of the way to a strength of 0
-ROUNDING = 1e-14  # of the value: near the maximum a step gains less than that, and is still the right one
+ROUNDING = 1e-12  # of the value, a sum of many log Γ: near the maximum a step gains less than that, and is right
 LEAST_GAIN = 1e-20  # of the value: one or two steps past where gains are lost in its rounding
 Strengths = tuple[float, float]
 """x and y."""

@@ -32,6 +32,18 @@ def cut_items(
     ]
 
 
+Scene = tuple["VoteTable", "NDArray[np.integer] | None", Projected]
+"""Items: their votes, their known classes, their columns."""
+
+
+def part_of(scene: Scene, chosen: NDArray[np.integer]) -> Scene:
+    """Some items, in order; all of them are not copied."""
+    table, gold, projected = scene
+    if len(chosen) == table.n_items:
+        return scene
+    return table.rows(chosen), None if gold is None else gold[chosen], rows_of(projected, chosen)
+
+
 def rows_of(projected: Projected, chosen: Any) -> Projected:
     """Some items' columns: a slice or numbers."""
     return Projected(projected.phi[chosen], projected.residual[chosen])

@@ -44,7 +44,7 @@ from labelfable.models.fable.reading import Reading
 from labelfable.numerics.distributions import dirichlet_mean_log
 from labelfable.numerics.linear_algebra import summed_products, weighted_gram
 from labelfable.numerics.namespace import Array, digamma
-from labelfable.numerics.special import x_log_x
+from labelfable.numerics.special import without_traces, x_log_x
 from labelfable.votes.maps import Layout
 
 
@@ -165,9 +165,7 @@ class FableSweeps:
         log_mass = xp.astype(reading.log_mass(global_.log_proportions), mean.dtype)
         log_prior = xp.astype(reading.log_prior(global_.log_proportions), mean.dtype)
         poisson, shape, normaliser = self._normaliser(log_absent, log_mass)
-        told = shard.votes.maps.evidence(global_.packed_votes)
-        told = told + xp.astype(global_.votes.constant, told.dtype, copy=False)
-        evidence = xp.astype(self.evidence_weight * told, mean.dtype, copy=False)
+        evidence = xp.astype(self.evidence(shard, global_), mean.dtype, copy=False)
         if responsibilities is None:
             own = reading.spread(normaliser) if reading.name == "conditional" else xp.zeros_like(log_present)
             offered = clamp_logits(evidence, shard.votes.gold, reading.n_classes)
@@ -182,6 +180,12 @@ class FableSweeps:
             log_prior=log_prior,
             evidence=evidence,
         )
+
+    def evidence(self, shard: FableShard, global_: GlobalFactors) -> Array:
+        """What the votes say of each item, silence included where it has a price.  [n, C]."""
+        told = shard.votes.maps.evidence(global_.packed_votes)
+        constant = array_namespace(told).astype(global_.votes.constant, told.dtype, copy=False)
+        return self.evidence_weight * (told + constant)
 
     def _normaliser(self, log_absent: Array, log_mass: Array) -> tuple[Array, Array, Array]:
         """γ [n, C], the shape a of λ [n, groups] and each normaliser's bound [n, groups], at their optimum."""
@@ -231,7 +235,7 @@ class FableSweeps:
 
         The Gram is made already, and so are the bound's terms and the prior's strengths.
         """
-        ρ = items.responsibilities
+        ρ, pull = without_traces(items.responsibilities), without_traces(pull)
         xp = array_namespace(ρ)
         columns = xp.astype(shard.projected.phi, pull.dtype, copy=False)  # a start is float64 whatever the features are
         weight = self.copies * self.evidence_weight

@@ -155,6 +155,8 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
         chosen = slice(LEARNT_ITEMS)
         learnt = rows.rows(chosen), None if known is None else known[chosen], numbers[chosen]
         notes.append(model._learn_from(*learnt, census, seed))  # noqa: SLF001 (as above)
+    if not (model._is_learned() or model.projection_.n_kernel_columns):  # noqa: SLF001 (as above)
+        model._hold_constants()  # noqa: SLF001 (as above)
     files = FableFiles(census, features, model.projection_)
     place = engine_for_files(model, np.float64 if features is None else DiskMatrix(features).dtype)
     rows_each = shard_items(census.layout.n_columns, BLOCK_ITEMS)
@@ -167,6 +169,9 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
     best = climb_best(starts, engine, stopping, None if is_all else shards, keep)
     model.sweeps_, model.globals_ = best.sweeps, best.factors
     model.curvature_, model.n_fitted_, model.stream_ = best.curvature, census.n_items, None
+    model.committee_, model.copies_ = None, np.zeros(votes.n_sources, dtype=bool)
+    if model.calibration == "votes":
+        notes.append("votes on disk are fitted once: calibration='votes' averages over fits of votes in memory")
     model.class_prior_ = np.exp(model.sweeps_.log_proportions)
     comparison = compare_stored(model, votes, features, gold)
     if isinstance(model.class_prior, str) and model.class_prior == "learned":
