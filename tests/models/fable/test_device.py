@@ -210,3 +210,13 @@ def test_files_are_swept_on_a_device(scene, device, tmp_path):
     features = scene[1].astype(np.float32)
     away = one.predict_proba(scene[0], features=features) - other.predict_proba(scene[0], features=features)
     assert np.abs(away).max() <= PROBABILITY
+
+
+def test_an_average_of_fits_stays_one_on_a_device(scene, device):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelfableWarning)
+        model = FABLE(max_iter=SWEEPS).fit(scene[0], features=scene[1])
+    here = model.predict_proba(scene[0], features=scene[1])
+    np.testing.assert_array_equal(model.set_params(device=device).predict_proba(scene[0], features=scene[1]), here)
+    again = fitted(scene, device=device, calibration="votes")
+    assert any("one fit" in note for note in again.report_.notes)

@@ -309,12 +309,12 @@ class FABLE(FableSettings):  # noqa: D101 (users read what the settings mean)
         )
 
     def _table_probabilities(self, table: VoteTable, features: Any) -> NDArray[np.floating]:
-        if device_for(self, features) is not None:
-            return probabilities_on(self, table, features)
+        if device_for(self, features) is not None and self.committee_ is None:
+            return probabilities_on(self, without_votes_of(table, self.copies_), features)
         if self.inference == "published":
             settings, seed = PublishedSettings.of(self.published), seed_of(self.random_state)
             return predict_published(self.published_, table, features, settings, seed)
-        known = features_or_none(features, table.n_items)
+        known = features_or_none(seen_features(features, 0, whole=True), table.n_items)  # those of a GPU come here
         heard = without_votes_of(table, self.copies_)
         return self._probabilities(heard, self.projection_.project(known, table.n_items))
 
