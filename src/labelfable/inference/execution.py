@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from labelfable.errors import ModelError
 from labelfable.inference.shards import loaded
 from labelfable.inference.spill import hold
 
@@ -155,8 +156,14 @@ def _keep_locals(answers: Iterable[tuple[Any, S]], kept: list[Any]) -> Iterator[
         yield statistics
 
 
-def engine_of(n_jobs: int | None, engine: Any = None) -> Engine:
-    """Threads as asked (None or −1 means all cores), or the cluster of `engine`: "dask", an address, or a client."""
+def engine_of(n_jobs: int | None, engine: Any = None, device: Any = None) -> Engine:
+    """Threads as asked (None or −1 means all cores), a device, or a cluster: "dask", an address, or a client."""
+    if device is not None:
+        from labelfable.inference.device_engine import DeviceEngine
+
+        if engine is not None:
+            raise ModelError("engine= runs on the CPU", hint="Leave device= out")
+        return DeviceEngine(device)
     if engine is not None:
         from labelfable.inference.dask_engine import dask_engine
 

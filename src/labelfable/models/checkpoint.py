@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from labelfable.models.protocol import BaseLabelModel
 
-WITHOUT_EFFECT = ("n_jobs", "engine", "checkpoint")
+WITHOUT_EFFECT = ("n_jobs", "engine", "checkpoint", "device_memory")
 """Settings that do not change what a fit finds."""
 
 

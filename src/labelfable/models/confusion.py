@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from labelfable.inference.device_engine import shard_rows
 from labelfable.inference.execution import engine_of
 from labelfable.inference.shards import cut, shard_items
 from labelfable.models.class_prior import shares_of
 from labelfable.numerics.namespace import Array, column_sum, folded, inner
 from labelfable.numerics.special import softmax, softmax_below_zero
-from labelfable.votes.maps import DOUBLE, SINGLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +46,8 @@ class ConfusionStatistics:
     """Σ_i ρ_ic Ψ_i, over the packed columns of the votes, [columns, C]."""
     totals: NDArray[np.floating]
     """Σ_i ρ_ic, [C]."""
-    entropy: float
-    """Σ_i H[ρ_i]; not a number where nobody asks for it."""
+    entropy: Any
+    """Σ_i H[ρ_i], a number; not a number where nobody asks for it."""
 
     def __add__(self, other: ConfusionStatistics) -> ConfusionStatistics:
         """The statistics of both."""
@@ -66,13 +66,16 @@ class ConfusionLogs:
     """Whether what is made of each item is in single precision."""
 
     @cached_property
-    def offered(self) -> NDArray[np.floating]:
+    def offered(self) -> Array:
         """`votes`, each row less its largest entry.
 
         An item's responsibilities stay the same, since all its components lose the same.  But no sum is above 0 any
         more, and those of the components that matter are small, so that single precision says enough of them.
         """
-        return np.asarray(self.votes - self.votes.max(axis=1, keepdims=True), SINGLE if self.single else DOUBLE)
+        xp = array_namespace(self.votes)
+        found = self.votes - xp.max(self.votes, axis=1, keepdims=True)
+        offered: Array = xp.astype(found, xp.float32 if self.single else xp.float64, copy=False)
+        return offered
 
 
 def responsibilities(
@@ -88,25 +91,29 @@ def responsibilities(
 
     def logits() -> Array:
         evidence = shard.maps.evidence(logs.offered)
+        if not isinstance(evidence, np.ndarray):
+            xp = array_namespace(evidence)
+            return clamp_logits(evidence + xp.astype(logs.components, evidence.dtype), shard.gold, n_classes)
         wide = folded(evidence)
         wide += np.resize(logs.components.astype(wide.dtype), wide.shape[1])
         return clamp_logits(evidence, shard.gold, n_classes)
 
-    found = softmax_below_zero(logits())
+    is_here = isinstance(logs.components, np.ndarray)  # elsewhere a look at one number would make the host wait
+    found = softmax_below_zero(logits()) if is_here else None
     return softmax(logits(), overwrite=True) if found is None else found
 
 
-def start_statistics(
-    shard: Shard, packed: NDArray[np.floating], shares_of_subtypes: NDArray[np.floating] | None = None
-) -> ConfusionStatistics:
+def start_statistics(shard: Shard, packed: Array, shares_of_subtypes: Array | None = None) -> ConfusionStatistics:
     """Statistics at majority vote's soft labels, a class's share split over its subtypes.
 
     Shapes: packed [columns, K], shares_of_subtypes [n, M].
     """
-    ρ = clamp(shares_of(shard.maps.evidence(packed)), shard.gold)
+    ρ: Array = clamp(shares_of(shard.maps.evidence(packed)), shard.gold)
     if shard.is_weighted:
         ρ *= shard.weights[:, None]
-    if shares_of_subtypes is not None:
+    if shares_of_subtypes is not None and not isinstance(ρ, np.ndarray):
+        ρ = (ρ[:, :, None] * shares_of_subtypes[:, None, :]).reshape(len(ρ), -1)
+    elif shares_of_subtypes is not None:
         split = np.empty((*ρ.shape, shares_of_subtypes.shape[1]), ρ.dtype)
         for subtype, share in enumerate(shares_of_subtypes.T):
             np.multiply(ρ, share[:, None], out=split[:, :, subtype])
@@ -122,10 +129,11 @@ def local_statistics(shard: Shard, logs: ConfusionLogs, n_classes: int) -> Confu
     """
     ρ, normaliser = responsibilities(shard, logs, n_classes)
     if shard.is_weighted:
-        ρ *= shard.weights[:, None].astype(ρ.dtype)
+        ρ *= array_namespace(ρ).astype(shard.weights[:, None], ρ.dtype)
     counts, totals = shard.maps.counts(ρ), column_sum(ρ)
-    normalisers = inner(shard.weights, normaliser.astype(DOUBLE))
-    entropy = normalisers - inner(counts, logs.offered.astype(DOUBLE, copy=False)) - inner(totals, logs.components)
+    xp = array_namespace(ρ)
+    normalisers = inner(shard.weights, xp.astype(normaliser, xp.float64))
+    entropy = normalisers - inner(counts, xp.astype(logs.offered, xp.float64)) - inner(totals, logs.components)
     return ConfusionStatistics(counts, totals, entropy)
 
 
@@ -162,22 +170,33 @@ def clamp_logits(logits: Array, gold: NDArray[np.integer] | None, n_classes: int
     if gold is None:
         return logits
     xp = array_namespace(logits)
-    component_class = np.repeat(np.arange(n_classes), logits.shape[1] // n_classes)
-    ruled_out = xp.asarray((gold[:, None] >= 0) & (component_class != gold[:, None]), device=device(logits))
+    known = xp.asarray(gold, device=device(logits))[:, None]
+    component_class = np.repeat(np.arange(n_classes, dtype=np.int64), logits.shape[1] // n_classes)
+    ruled_out = (known >= 0) & (xp.asarray(component_class, device=device(logits)) != known)
     return xp.where(ruled_out, xp.asarray(-np.inf, dtype=logits.dtype, device=device(logits)), logits)
 
 
-def clamp(shares: NDArray[np.floating], gold: NDArray[np.integer] | None) -> NDArray[np.floating]:
+def clamp(shares: Array, gold: Array | None) -> Array:
     """Class shares with the known classes in place.  [n, K]."""
     if gold is None:
         return shares
+    if not isinstance(shares, np.ndarray):
+        xp = array_namespace(shares)
+        known = xp.astype(xp.arange(shares.shape[1], device=device(shares)) == gold[:, None], shares.dtype)
+        return xp.where(gold[:, None] >= 0, known, shares)
     return np.where(gold[:, None] >= 0, np.eye(shares.shape[1])[gold], shares)
 
 
 def cut_for(
-    rows: VoteTable, weights: NDArray[np.floating], gold: NDArray[np.integer] | None, n_components: int
+    rows: VoteTable,
+    weights: NDArray[np.floating],
+    gold: NDArray[np.integer] | None,
+    n_components: int,
+    device_name: Any = None,
 ) -> list[Shard]:
-    """Shards sized for tables over `n_components`."""
+    """Shards sized for tables over `n_components`, or for a device."""
+    if device_name is not None:
+        return cut(rows, weights, gold, shard_rows(rows.layout.single.n_columns))
     return cut(rows, weights, gold, shard_items(rows.layout.n_columns * n_components))
 
 

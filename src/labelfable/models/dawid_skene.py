@@ -32,6 +32,7 @@ from labelfable.models.protocol import (
     AT_LEAST_ONE,
     CHECKPOINT,
     CLASS_PRIOR,
+    DEVICE,
     ENGINE,
     N_JOBS,
     NOT_NEGATIVE,
@@ -71,6 +72,8 @@ class DawidSkene(BaseLabelModel):
     engine : None, "dask", a scheduler's address, or a Dask client
         Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
         The answer does not depend on it.
+    device : None, "cuda", "cuda:1" or "cpu"
+        Where the sweeps run by PyTorch; None stays with NumPy.
     checkpoint : path or None
         Folder that keeps the state after each sweep; a fit that was killed goes on from there to the same answer.
     random_state : int
@@ -86,6 +89,7 @@ class DawidSkene(BaseLabelModel):
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
         "engine": ENGINE,
+        "device": DEVICE,
         "checkpoint": CHECKPOINT,
         "random_state": ["random_state"],
     }
@@ -100,6 +104,7 @@ class DawidSkene(BaseLabelModel):
         max_iter: int = 500,
         n_jobs: int | None = None,
         engine: Any = None,
+        device: Any = None,
         checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
@@ -110,6 +115,7 @@ class DawidSkene(BaseLabelModel):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.engine = engine
+        self.device = device
         self.checkpoint = checkpoint
         self.random_state = random_state
 
@@ -123,9 +129,9 @@ class DawidSkene(BaseLabelModel):
         fixed = fixed_prior(self.class_prior, rows, weights, gold, self.n_jobs)  # first: it makes Ψ on all cores
         rows = heard(rows, weights, self.abstain)
         self.abstain_ = "label" if rows.silence else "missing"
-        shards = cut_for(rows, weights, gold, rows.n_classes)
+        shards = cut_for(rows, weights, gold, rows.n_classes, self.device)
         sweeps = DawidSkeneSweeps(
-            rows.layout,
+            rows.layout if self.device is None else rows.layout.single,
             rows.n_classes,
             rows.vote_weights,
             self.smoothing,
@@ -134,7 +140,8 @@ class DawidSkene(BaseLabelModel):
         )
         stopping = Stopping(self.tol, self.max_iter, weights.sum())
         checkpoint = checkpoint_of(self, "sweeps", rows, weights, gold)
-        fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs, self.engine), stopping, checkpoint=checkpoint)
+        engine = engine_of(self.n_jobs, self.engine, self.device)
+        fit = run_sweeps(sweeps, shards, engine, stopping, checkpoint=checkpoint)
         self.confusion_ = np.exp(fit.global_.log_confusion)
         self.log_confusion_ = fit.global_.log_confusion
         self.class_prior_ = np.exp(fit.global_.logs.components)

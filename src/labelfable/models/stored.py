@@ -147,9 +147,9 @@ def _probabilities(model: BaseLabelModel, items: Items) -> NDArray[np.floating]:
 
 
 def _alone(model: BaseLabelModel) -> BaseLabelModel:
-    """A fitted model as it is sent to where the work is done: without engine, threads or checkpoint of its own."""
+    """A fitted model as it is sent to where the work is done: no engine, device, threads or checkpoint of its own."""
     plain = copy.copy(model)
-    for name, value in {"engine": None, "checkpoint": None, "n_jobs": 1}.items():
+    for name, value in {"engine": None, "device": None, "checkpoint": None, "n_jobs": 1}.items():
         if hasattr(plain, name):
             setattr(plain, name, value)
     return plain

@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, is_torch_namespace
 
 from labelfable.errors import ModelError
 from labelfable.numerics.namespace import Array
 
 GRAM_ROWS_A_COLUMN = 16  # measured: 4,096 rows of 256 columns; shorter blocks spend their time adding R × R matrices up
 FEWEST_GRAM_ROWS = 1024
+SUMMED_ROWS = 4096  # whose products are added up in single precision
+WIDE_ENTRIES = 2**28  # of what is made at once where launching a product costs more than memory does: 1 GB in float32
 FORM_ROWS = 512  # measured: one block of rows times all components' panels stays in a core's cache
 FORM_COLUMNS = 32  # measured: wide enough for the product's rate, narrow enough to skip nearly half of a triangle
 
@@ -53,6 +55,22 @@ def _spread(matrices: Array) -> str:
     return f"its eigenvalues run from {float(xp.min(values)):.3g} to {float(xp.max(values)):.3g}"
 
 
+def summed_products(left: Array, right: Array) -> Array:
+    """Σ_i left_i right_i', in float64.  Shapes: [n, C], [n, R] -> [C, R].
+
+    Away from NumPy rows may be a million, too many for sums in single precision: blocks of them are multiplied in the
+    precision of the arrays, all at once, and added up in double.
+    """
+    xp = array_namespace(left, right)
+    if not is_torch_namespace(xp):
+        return xp.astype(xp.matrix_transpose(left) @ right, xp.float64, copy=False)
+    n_items = left.shape[0]
+    whole = n_items - n_items % SUMMED_ROWS
+    rest = (xp.matrix_transpose(left[whole:, :]) @ right[whole:, :])[None, ...]
+    first, second = (xp.reshape(part[:whole, :], (-1, SUMMED_ROWS, part.shape[1])) for part in (left, right))
+    return xp.sum(xp.concat((xp.matmul(xp.matrix_transpose(first), second), rest)), axis=0, dtype=xp.float64)
+
+
 def weighted_gram(phi: Array, weights: Array) -> Array:
     """Φ' diag(θ_c) Φ for every component, in float64.                                         Equation (GP.1)
 
@@ -62,6 +80,8 @@ def weighted_gram(phi: Array, weights: Array) -> Array:
     two.  Blocks of rows are multiplied in the dtype of `phi` and added up in float64.
     """
     xp = array_namespace(phi, weights)
+    if is_torch_namespace(xp):
+        return _wide_gram(phi, weights)
     n_items, n_columns = phi.shape
     roots = xp.astype(xp.sqrt(weights), phi.dtype, copy=False)
     total = xp.zeros((weights.shape[1], n_columns, n_columns), dtype=xp.float64, device=device(phi))
@@ -73,6 +93,22 @@ def weighted_gram(phi: Array, weights: Array) -> Array:
             scaled = block * root[:, component][:, None]
             total[component, ...] += xp.astype(scaled.T @ scaled, xp.float64, copy=False)
     return total
+
+
+def _wide_gram(phi: Array, weights: Array) -> Array:
+    """The same by few large products, Φ' [diag(θ_1) Φ … diag(θ_C) Φ]: half of each is made twice, all at full rate."""
+    xp = array_namespace(phi, weights)
+    n_items, n_columns = phi.shape
+    n_components = weights.shape[1]
+    weights = xp.astype(weights, phi.dtype, copy=False)
+    total = xp.zeros((n_columns, n_components * n_columns), dtype=xp.float64, device=device(phi))
+    rows = -(-WIDE_ENTRIES // max(1, n_columns * n_components) // SUMMED_ROWS) * SUMMED_ROWS
+    for first in range(0, n_items, rows):
+        block = phi[first : first + rows, :]
+        scaled = block[:, None, :] * weights[first : first + rows, :, None]
+        total += summed_products(block, xp.reshape(scaled, (block.shape[0], n_components * n_columns)))
+    grams = xp.permute_dims(xp.reshape(total, (n_columns, n_components, n_columns)), (1, 0, 2))
+    return (grams + xp.matrix_transpose(grams)) / 2
 
 
 def quadratic_forms(phi: Array, covariances: Array) -> Array:
@@ -96,14 +132,17 @@ def squared_lengths(phi: Array, factors: Array) -> Array:
     xp = array_namespace(phi, factors)
     n_items, n_columns = phi.shape
     n_components = factors.shape[0]
+    width, rows = FORM_COLUMNS, FORM_ROWS
+    if is_torch_namespace(xp):
+        width, rows = n_columns, max(FORM_ROWS, WIDE_ENTRIES // max(1, n_columns * n_components))
     panels = []
-    for first in range(0, n_columns, FORM_COLUMNS):
-        last = min(first + FORM_COLUMNS, n_columns)
+    for first in range(0, n_columns, width):
+        last = min(first + width, n_columns)
         panel = xp.permute_dims(factors[:, first:, first:last], (1, 0, 2))
         panels.append((first, xp.reshape(panel, (n_columns - first, -1))))
     forms = xp.zeros((n_items, n_components), dtype=phi.dtype, device=device(phi))
-    for start in range(0, n_items, FORM_ROWS):
-        here = slice(start, min(start + FORM_ROWS, n_items))
+    for start in range(0, n_items, rows):
+        here = slice(start, min(start + rows, n_items))
         block = phi[here, :]
         for first, panel in panels:
             parts = xp.reshape(block[:, first:] @ panel, (block.shape[0], n_components, -1))

@@ -85,7 +85,16 @@ def column_sum(values: Array) -> Array:
     if isinstance(values, np.ndarray):
         wide = np.einsum("nc->c", folded(values)).astype(np.float64)
         return wide.reshape(-1, values.shape[1]).sum(axis=0)
-    return array_namespace(values).sum(values, axis=0)
+    xp = array_namespace(values)
+    return xp.sum(values, axis=0, dtype=xp.float64)
+
+
+def total(values: Array) -> Array:
+    """Sum over all entries as a number in double, which stays on the device of its array."""
+    if isinstance(values, np.ndarray):
+        return np.float64(values.sum())
+    xp = array_namespace(values)
+    return xp.sum(values, dtype=xp.float64)
 
 
 def exp_over(values: Array) -> Array:
@@ -95,12 +104,12 @@ def exp_over(values: Array) -> Array:
     return array_namespace(values).exp(values)
 
 
-def inner(left: Array, right: Array) -> float:
-    """Σ a·b over all entries of two arrays of one shape.
+def inner(left: Array, right: Array) -> Any:
+    """Σ a·b over all entries of two arrays of one shape: a number, which stays on the device of its arrays.
 
     Not by BLAS: it splits long sums over threads of its own.  Then the last digits depend on the number of cores, and
     where several shards run at once those threads wait for one another, which took longer than all the rest.
     """
     if isinstance(left, np.ndarray):
         return float(np.einsum("n,n->", left.ravel(), right.ravel()))
-    return float(array_namespace(left, right).sum(left * right))
+    return total(left * right)

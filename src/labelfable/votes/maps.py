@@ -55,6 +55,11 @@ class Layout:
         return cls(n_sources, n_labels, size, silence)
 
     @property
+    def single(self) -> Layout:
+        """The same with a column for each (source, label)."""
+        return replace(self, group_size=1)
+
+    @property
     def is_packed(self) -> bool:
         """Whether columns are joint codes of several sources."""
         return self.group_size > 1

@@ -33,6 +33,7 @@ from labelfable.models.protocol import (
     AT_LEAST_ONE,
     CHECKPOINT,
     CLASS_PRIOR,
+    DEVICE,
     ENGINE,
     N_JOBS,
     NOT_NEGATIVE,
@@ -81,6 +82,8 @@ class EBCC(BaseLabelModel):
     engine : None, "dask", a scheduler's address, or a Dask client
         Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
         The answer does not depend on it.
+    device : None, "cuda", "cuda:1" or "cpu"
+        Where the sweeps run by PyTorch; None stays with NumPy.
     checkpoint : path or None
         Folder that keeps the state after each sweep; a fit that was killed goes on from there to the same answer.
     random_state : int
@@ -101,6 +104,7 @@ class EBCC(BaseLabelModel):
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
         "engine": ENGINE,
+        "device": DEVICE,
         "checkpoint": CHECKPOINT,
         "random_state": ["random_state"],
     }
@@ -120,6 +124,7 @@ class EBCC(BaseLabelModel):
         max_iter: int = 500,
         n_jobs: int | None = None,
         engine: Any = None,
+        device: Any = None,
         checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
@@ -135,6 +140,7 @@ class EBCC(BaseLabelModel):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.engine = engine
+        self.device = device
         self.checkpoint = checkpoint
         self.random_state = random_state
 
@@ -158,20 +164,22 @@ class EBCC(BaseLabelModel):
         fixed = fixed_prior(self.class_prior, rows, weights, gold, self.n_jobs)  # first: it makes Ψ on all cores
         rows = heard(rows, weights, self.abstain)
         self.abstain_ = "label" if rows.silence else "missing"
+        layout = rows.layout if self.device is None else rows.layout.single
         proportions = np.full(rows.n_classes, 1 / rows.n_classes) if fixed is None else fixed
         prior = BCCPrior(
             vote_concentration(rows, self.right, self.wrong, n_subtypes),
             np.full(rows.n_classes, self.class_concentration) if fixed is None else None,
             np.full((rows.n_classes, n_subtypes), self.subtype_concentration),
         )
-        shards = cut_for(rows, weights, gold, rows.n_classes * n_subtypes)
+        shards = cut_for(rows, weights, gold, rows.n_classes * n_subtypes, self.device)
         stopping = Stopping(self.tol, self.max_iter, weights.sum())
         single = suits_single(shards, rows.n_classes * n_subtypes)
         seed, best = seed_of(self.random_state), None
+        engine = engine_of(self.n_jobs, self.engine, self.device)
         for attempt in range(n_init if n_subtypes > 1 else 1):
-            sweeps = BCCSweeps(rows.layout, rows.vote_weights, prior, proportions, seed + attempt, single)
+            sweeps = BCCSweeps(layout, rows.vote_weights, prior, proportions, seed + attempt, single)
             checkpoint = checkpoint_of(self, f"start-{attempt}", rows, weights, gold)
-            fit = run_sweeps(sweeps, shards, engine_of(self.n_jobs, self.engine), stopping, checkpoint=checkpoint)
+            fit = run_sweeps(sweeps, shards, engine, stopping, checkpoint=checkpoint)
             if best is None or fit.history.totals[-1] > best.history.totals[-1]:
                 best = fit
         assert best is not None  # n_init is at least one  # noqa: S101
@@ -223,6 +231,8 @@ class IBCC(EBCC):
     engine : None, "dask", a scheduler's address, or a Dask client
         Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
         The answer does not depend on it.
+    device : None, "cuda", "cuda:1" or "cpu"
+        Where the sweeps run by PyTorch; None stays with NumPy.
     checkpoint : path or None
         Folder that keeps the state after each sweep; a fit that was killed goes on from there to the same answer.
     random_state : int
@@ -248,6 +258,7 @@ class IBCC(EBCC):
         max_iter: int = 500,
         n_jobs: int | None = None,
         engine: Any = None,
+        device: Any = None,
         checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
@@ -260,6 +271,7 @@ class IBCC(EBCC):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.engine = engine
+        self.device = device
         self.checkpoint = checkpoint
         self.random_state = random_state
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from array_api_compat import array_namespace, device
 
 from labelfable.models.confusion import (
     ConfusionLogs,
@@ -72,8 +73,8 @@ class BCCSweeps:
     def start(self, shard: Shard) -> tuple[None, ConfusionStatistics]:
         """Majority vote's soft labels, each item's split at random over subtypes, in the same way for each class."""
         n_subtypes = self.prior.subtypes.shape[1]
-        packed: NDArray[np.floating] = self.layout.pack(self.start_weights)
-        packed = packed.astype(np.float32 if self.single else np.float64)
+        xp = array_namespace(self.start_weights)
+        packed = xp.astype(self.layout.pack(self.start_weights), xp.float32 if self.single else xp.float64)
         shares = None
         if n_subtypes > 1:
             shares = np.empty((shard.maps.n_items, n_subtypes))
@@ -81,7 +82,7 @@ class BCCSweeps:
                 draws = shares[rows]
                 generator.standard_exponential(out=draws)
                 draws /= row_sum(draws)
-            shares = shares.astype(packed.dtype)
+            shares = xp.astype(xp.asarray(shares, device=device(packed)), packed.dtype)
         return None, start_statistics(shard, packed, shares)
 
     def local_step(self, shard: Shard, local: None, global_: BCCGlobals) -> tuple[None, ConfusionStatistics]:

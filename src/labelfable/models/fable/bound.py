@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from array_api_compat import array_namespace
 
 from labelfable.numerics.distributions import dirichlet_divergence
+from labelfable.numerics.namespace import total
 from labelfable.numerics.special import entropy
 
 if TYPE_CHECKING:
@@ -33,19 +34,19 @@ def items_bound(
     normaliser: Array,
     log_prior: Array,
     evidence: Array,
-) -> dict[str, float]:
-    """The items' part, by term.
+) -> dict[str, Array]:
+    """The items' part, by term: numbers that stay on the device of their arrays.
 
     Shapes: ρ [n, C], m/2 − log 2cosh(t/2) [n, C], each normaliser's bound [n, groups], r [n, groups], log_prior [C],
     evidence [n, C] (its weight w included).
     """
     xp = array_namespace(responsibilities)
     return {
-        "sigmoid": float(xp.sum(responsibilities * log_sigmoid)),
-        "normaliser": float(xp.sum(group_weight * normaliser)),
-        "classes": float(xp.sum(xp.sum(responsibilities, axis=0) * log_prior)),
-        "votes": float(xp.sum(responsibilities * evidence)),
-        "entropy": float(xp.sum(entropy(responsibilities))),
+        "sigmoid": total(responsibilities * log_sigmoid),
+        "normaliser": total(group_weight * normaliser),
+        "classes": total(xp.sum(responsibilities, axis=0) * log_prior),
+        "votes": total(responsibilities * evidence),
+        "entropy": total(entropy(responsibilities)),
     }
 
 

@@ -21,6 +21,7 @@ from labelfable.models.checkpoint import keeper_of
 from labelfable.models.class_prior import fixed_prior
 from labelfable.models.fable.committee import Committee, Member, convene
 from labelfable.models.fable.copies import copied_sources, without_votes_of
+from labelfable.models.fable.device import device_for, fit_on_device, probabilities_on, seen_features
 from labelfable.models.fable.emission import Emission, VoteFactor, VotePrior
 from labelfable.models.fable.emission_hierarchy import Hierarchy
 from labelfable.models.fable.emission_prior import PriorSettings, vote_prior
@@ -120,6 +121,7 @@ class FABLE(FableSettings):  # noqa: D101 (users read what the settings mean)
         if isinstance(table, StoredVotes):
             raise InputError(ON_DISK, hint="Give them in batches: votes.read(start, stop)")
         table, gold = without_votes_of(table, self.copies_), read_gold(y, table)[1]
+        features = seen_features(features, 0, whole=True)
         projected = self.projection_.project(features_or_none(features, table.n_items), table.n_items)
         chosen = self._fitted_items(table, gold)
         rows, known = self._heard(table.rows(chosen)), None if gold is None else gold[chosen]
@@ -139,6 +141,8 @@ class FABLE(FableSettings):  # noqa: D101 (users read what the settings mean)
         return self
 
     def _fit_table(self, table: VoteTable, gold: NDArray[np.integer] | None, features: Any) -> tuple[Course, Answer]:
+        if device_for(self, features) is not None:
+            return fit_on_device(self, table, gold, features)
         if self.inference == "published":
             return self._fit_published(table, gold, features)
         notes = [] if features is not None else ["no features were given: the votes alone decide"]
@@ -216,7 +220,8 @@ class FABLE(FableSettings):  # noqa: D101 (users read what the settings mean)
         chosen = self._fitted_items(table, gold)
         some = np.sort(np.random.default_rng(seed).permutation(chosen)[:LEARNT_ITEMS])
         rows, known = table.rows(some), None if gold is None else gold[some]
-        return self._learn_from(rows, known, _safe_indexing(features, some), self._heard(table.rows(chosen)), seed)
+        numbers = features.some(some) if hasattr(features, "some") else _safe_indexing(features, some)
+        return self._learn_from(rows, known, numbers, self._heard(table.rows(chosen)), seed)
 
     def _learn_from(
         self, rows: VoteTable, gold: NDArray[np.integer] | None, features: Any, whole: VoteTable, seed: int
@@ -304,6 +309,8 @@ class FABLE(FableSettings):  # noqa: D101 (users read what the settings mean)
         )
 
     def _table_probabilities(self, table: VoteTable, features: Any) -> NDArray[np.floating]:
+        if device_for(self, features) is not None:
+            return probabilities_on(self, table, features)
         if self.inference == "published":
             settings, seed = PublishedSettings.of(self.published), seed_of(self.random_state)
             return predict_published(self.published_, table, features, settings, seed)

@@ -58,8 +58,8 @@ class SufficientStatistics:
     """w Σ_i ρ_ic, [C]."""
     proportions: Array
     """What the items say of the class proportions, [K]."""
-    bound: dict[str, float]
-    """The items' part of the bound at the globals that the statistics were made with, by term."""
+    bound: dict[str, Array]
+    """The items' part of the bound at the globals that the statistics were made with, by term: numbers."""
     strengths: Strengths | None = None
     """The vote prior's strengths in those globals, where they are learned: the global step goes on from there."""
 

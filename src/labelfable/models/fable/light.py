@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from labelfable.models.fable.factors import GlobalFactors, SufficientStatistics
 from labelfable.models.fable.process import WeightFactor
@@ -88,7 +88,8 @@ class LightSweeps:
 
     def local_step(self, shard: FableShard, local: None, global_: LightGlobals) -> tuple[None, LightStatistics]:
         """Item factors at their joint optimum, and their statistics."""
-        nothing = array_namespace(shard.projected.phi).zeros((0, 0, 0))
+        phi = shard.projected.phi
+        nothing = array_namespace(phi).zeros((0, 0, 0), device=device(phi))
         return local, self._statistics(shard, global_, None, nothing)
 
     def _statistics(

@@ -99,7 +99,7 @@ class Reading:
         xp = array_namespace(responsibilities)
         if self.name == "conditional":
             return self.class_sum(responsibilities)
-        return xp.ones((responsibilities.shape[0], 1), dtype=responsibilities.dtype)
+        return xp.ones_like(responsibilities[:, :1])
 
     def proportion_counts(self, responsibilities: Array, poisson: Array) -> Array:
         """What the items say of the class proportions.  Shapes: [n, C], [n, C] -> [n, K].             Equation (T)
@@ -111,4 +111,4 @@ class Reading:
             return self.class_sum(responsibilities + poisson)
         if self.name == "conditional":
             return self.class_sum(responsibilities)
-        return xp.zeros((responsibilities.shape[0], self.n_classes), dtype=responsibilities.dtype)
+        return xp.zeros_like(responsibilities[:, : self.n_classes])

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from labelfable.inference.device_engine import PRECISIONS
 from labelfable.models.fable.augmentation import NormaliserName
 from labelfable.models.fable.emission import EmissionName
 from labelfable.models.fable.emission_prior import ScaleName, SharingName
@@ -15,6 +16,7 @@ from labelfable.models.protocol import (
     AT_LEAST_ONE,
     CHECKPOINT,
     CLASS_PRIOR,
+    DEVICE,
     ENGINE,
     N_JOBS,
     NOT_NEGATIVE,
@@ -94,6 +96,12 @@ class FableSettings(BaseLabelModel):
     engine : None, "dask", a scheduler's address, or a Dask client
         Where the work is done: threads of this process, a cluster of this machine's cores, or one that runs already.
         The answer does not depend on it.
+    device : None, "cuda", "cuda:1" or "cpu"
+        Where the sweeps run by PyTorch; None stays with NumPy, except where the features lie on a GPU already.
+    device_memory : None, int or str
+        Bytes of the device that a fit may use, such as "16GB"; None takes what is free.  What does not fit is streamed.
+    precision : "fp32" or "tf32"
+        Of products on a GPU.
     checkpoint : path or None
         Folder that keeps the state after each sweep; a fit that was killed goes on from there to the same answer.
     random_state : int
@@ -139,6 +147,9 @@ class FableSettings(BaseLabelModel):
         "max_iter": AT_LEAST_ONE,
         "n_jobs": N_JOBS,
         "engine": ENGINE,
+        "device": DEVICE,
+        "device_memory": [Interval(Real, 0, None, closed="neither"), str, None],
+        "precision": [StrOptions(set(PRECISIONS))],
         "checkpoint": CHECKPOINT,
         "random_state": ["random_state"],
     }
@@ -183,6 +194,9 @@ class FableSettings(BaseLabelModel):
         max_iter: int = 1000,
         n_jobs: int | None = None,
         engine: Any = None,
+        device: Any = None,
+        device_memory: Any = None,
+        precision: str = "fp32",
         checkpoint: Any = None,
         random_state: Any = 0,
     ) -> None:
@@ -223,5 +237,8 @@ class FableSettings(BaseLabelModel):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.engine = engine
+        self.device = device
+        self.device_memory = device_memory
+        self.precision = precision
         self.checkpoint = checkpoint
         self.random_state = random_state

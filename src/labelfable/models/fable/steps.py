@@ -42,7 +42,7 @@ from labelfable.models.fable.process import (
 from labelfable.models.fable.projection import Projected
 from labelfable.models.fable.reading import Reading
 from labelfable.numerics.distributions import dirichlet_mean_log
-from labelfable.numerics.linear_algebra import weighted_gram
+from labelfable.numerics.linear_algebra import summed_products, weighted_gram
 from labelfable.numerics.namespace import Array, digamma
 from labelfable.numerics.special import without_traces, x_log_x
 from labelfable.votes.maps import Layout
@@ -134,7 +134,8 @@ class FableSweeps:
 
     def bound(self, statistics: SufficientStatistics, global_: GlobalFactors) -> dict[str, float]:
         """The whole bound, term by term."""
-        return statistics.bound | global_bound(global_, self.class_prior)
+        items = {name: float(value) for name, value in statistics.bound.items()}
+        return items | global_bound(global_, self.class_prior)
 
     def prior_globals(self, shard: FableShard) -> GlobalFactors:
         """Every factor at its prior."""
@@ -152,7 +153,7 @@ class FableSweeps:
 
     def item_factors(
         self, shard: FableShard, global_: GlobalFactors, responsibilities: Array | None = None
-    ) -> tuple[ItemFactors, dict[str, float]]:
+    ) -> tuple[ItemFactors, dict[str, Array]]:
         """A, then B and C at once (or B'), then D; with `responsibilities` given, those instead of D's."""
         reading = self.reading
         mean, variance = expected_process(
@@ -182,7 +183,9 @@ class FableSweeps:
 
     def evidence(self, shard: FableShard, global_: GlobalFactors) -> Array:
         """What the votes say of each item, silence included where it has a price.  [n, C]."""
-        return self.evidence_weight * (shard.votes.maps.evidence(global_.packed_votes) + global_.votes.constant)
+        told = shard.votes.maps.evidence(global_.packed_votes)
+        xp = array_namespace(told)
+        return self.evidence_weight * (told + xp.astype(global_.votes.constant, told.dtype, copy=False))
 
     def _normaliser(self, log_absent: Array, log_mass: Array) -> tuple[Array, Array, Array]:
         """γ [n, C], the shape a of λ [n, groups] and each normaliser's bound [n, groups], at their optimum."""
@@ -226,7 +229,7 @@ class FableSweeps:
         items: ItemFactors,
         gram: Array,
         pull: Array,
-        known: tuple[dict[str, float], Strengths | None],
+        known: tuple[dict[str, Array], Strengths | None],
     ) -> SufficientStatistics:
         """Sums over one shard, as many times as its items count.
 
@@ -239,7 +242,7 @@ class FableSweeps:
         proportions = xp.sum(self.reading.proportion_counts(ρ, items.poisson), axis=0, dtype=xp.float64)
         return SufficientStatistics(
             gram=gram,
-            potential=self.copies * xp.astype(xp.matrix_transpose(xp.matrix_transpose(pull) @ columns), xp.float64),
+            potential=self.copies * xp.matrix_transpose(summed_products(pull, columns)),
             counts=weight * shard.votes.maps.counts(ρ),
             totals=weight * xp.sum(ρ, axis=0, dtype=xp.float64),
             proportions=self.copies * proportions,

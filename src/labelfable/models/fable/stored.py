@@ -10,10 +10,12 @@ import scipy.sparse as sp
 
 from labelfable.errors import ModelError
 from labelfable.inference.convergence import Stopping
+from labelfable.inference.device_engine import shard_rows
 from labelfable.inference.execution import Serial, Threads
 from labelfable.inference.shards import StoredShard, StoredShards, cut_stored, shard_items
 from labelfable.inference.spill import MEMORY_SHARE
 from labelfable.models.checkpoint import keeper_of
+from labelfable.models.fable.device import engine_for_files, sweeps_for
 from labelfable.models.fable.hyperparameters import LEARNT_ITEMS
 from labelfable.models.fable.items import cut_items
 from labelfable.models.fable.projection import Projected
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from labelfable.votes.table import VoteTable
 
 WORK_A_SHARD = 6  # times a shard's own size: what is made of it while it is at work
+FILE_SHARE = 8  # of a device's shard: so few items are read and projected on the host at once
 SAMPLE_RUN = 64  # consecutive items of a sample: fewer reads, and still from everywhere
 
 
@@ -155,8 +158,11 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
     if not (model._is_learned() or model.projection_.n_kernel_columns):  # noqa: SLF001 (as above)
         model._hold_constants()  # noqa: SLF001 (as above)
     files = FableFiles(census, features, model.projection_)
-    shards: Any = cut_stored(files, votes.n_items, gold, shard_items(census.layout.n_columns, BLOCK_ITEMS))
-    engine = within_memory(engine, shards[0])
+    place = engine_for_files(model, np.float64 if features is None else DiskMatrix(features).dtype)
+    rows_each = shard_items(census.layout.n_columns, BLOCK_ITEMS)
+    rows_each = rows_each if place is None else max(rows_each, shard_rows(model.projection_.n_columns) // FILE_SHARE)
+    shards: Any = cut_stored(files, votes.n_items, gold, rows_each)
+    engine = within_memory(engine, shards[0]) if place is None else place
     starts, is_all = _starts(model, files, gold, seed)
     stopping = Stopping(model.tol, model.max_iter, census.n_items)
     keep = keeper_of(model, census, gold, None if features is None else features.stamp)
@@ -187,7 +193,7 @@ def _starts(
     asked = (model.n_subtypes, model.n_init, seed)
     starts = (
         Start(
-            replace(model._sweeps(census, gold, n_subtypes), copies=copies),  # noqa: SLF001 (as above)
+            replace(sweeps_for(model, census, gold, n_subtypes, there=model.device is not None), copies=copies),
             cut_items(rows, known, inside, begin),
         )
         for n_subtypes, begin in subtype_starts(rows, known, inside.phi, asked)
