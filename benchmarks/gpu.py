@@ -94,7 +94,7 @@ def problem(n_items: int, device: str, seed: int = 0) -> tuple[torch.Tensor, np.
 
 def made(device: Any, **settings: Any) -> FABLE:
     """The model that is measured."""
-    return FABLE(SUBTYPES, kernel="rbf", n_inducing=POINTS, calibration="none", device=device, **settings)
+    return FABLE(SUBTYPES, kernel="rbf", n_inducing=POINTS, device=device, calibration="none", **settings)
 
 
 def synchronise(device: str) -> None:

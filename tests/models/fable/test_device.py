@@ -99,7 +99,7 @@ def test_sparse_features_and_no_features_are_taken(scene, device):
     votes = scene[0]
     features = sp.csr_array(np.where(scene[1] > 0, scene[1], 0.0))
     for given in (features, None):
-        one, other = (FABLE(max_iter=SWEEPS, tol=0.0, calibration="none", device=place) for place in (None, device))
+        one, other = (FABLE(max_iter=SWEEPS, tol=0.0, device=place, calibration="none") for place in (None, device))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelfableWarning)
             one, other = (
@@ -205,7 +205,8 @@ def test_files_are_swept_on_a_device(scene, device, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelfableWarning)
         one, other = (
-            FABLE(**settings, device=place).fit(votes, features=tmp_path / "x.npy") for place in (None, device)
+            FABLE(**settings, device=place, calibration="none").fit(votes, features=tmp_path / "x.npy")
+            for place in (None, device)
         )
     features = scene[1].astype(np.float32)
     away = one.predict_proba(scene[0], features=features) - other.predict_proba(scene[0], features=features)

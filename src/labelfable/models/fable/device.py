@@ -308,6 +308,8 @@ def fit_on_device(
     model.projection_ = model._build_projection(seen, seed)  # noqa: SLF001 (one model in two files)
     if not (model._is_learned() or model.projection_.n_kernel_columns):  # noqa: SLF001 (as above)
         model._hold_constants()  # noqa: SLF001 (as above)
+    if model.calibration == "votes":
+        notes.append("a device fits once: calibration='votes' averages over fits without one")
     known_features = features_on(features, model.projection_, table.n_items, engine.device)
     if model.learn:
         notes.append(model._learn(table, gold, known_features, seed))  # noqa: SLF001 (as above)
@@ -332,6 +334,7 @@ def fit_on_device(
     model.sweeps_ = replace(best.sweeps, layout=heard.layout)
     model.globals_ = replace(best.factors, packed_votes=heard.layout.pack(best.factors.votes.logs))
     model.curvature_, model.n_fitted_, model.stream_ = best.curvature, rows.n_items, None
+    model.committee_, model.copies_ = None, np.zeros(table.n_sources, dtype=bool)
     held = (engine, shards) if is_all and shards is not None else None
     probabilities = probabilities_on(model, table, features, held)
     model.class_prior_ = np.exp(model.sweeps_.log_proportions)

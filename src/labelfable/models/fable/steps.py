@@ -184,8 +184,8 @@ class FableSweeps:
     def evidence(self, shard: FableShard, global_: GlobalFactors) -> Array:
         """What the votes say of each item, silence included where it has a price.  [n, C]."""
         told = shard.votes.maps.evidence(global_.packed_votes)
-        constant = array_namespace(told).astype(global_.votes.constant, told.dtype, copy=False)
-        return self.evidence_weight * (told + constant)
+        xp = array_namespace(told)
+        return self.evidence_weight * (told + xp.astype(global_.votes.constant, told.dtype, copy=False))
 
     def _normaliser(self, log_absent: Array, log_mass: Array) -> tuple[Array, Array, Array]:
         """γ [n, C], the shape a of λ [n, groups] and each normaliser's bound [n, groups], at their optimum."""
