@@ -201,7 +201,7 @@ def test_features_of_another_width_are_refused(scene, device):
 def test_files_are_swept_on_a_device(scene, device, tmp_path):
     np.save(tmp_path / "v.npy", scene[0])
     np.save(tmp_path / "x.npy", scene[1].astype(np.float32))
-    votes, settings = open_votes(tmp_path / "v.npy"), {"max_iter": SWEEPS, "tol": 0.0, "calibration": "none"}
+    votes, settings = open_votes(tmp_path / "v.npy"), {"max_iter": SWEEPS, "tol": 0.0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelfableWarning)
         one, other = (
@@ -220,4 +220,4 @@ def test_an_average_of_fits_stays_one_on_a_device(scene, device):
     here = model.predict_proba(scene[0], features=scene[1])
     np.testing.assert_array_equal(model.set_params(device=device).predict_proba(scene[0], features=scene[1]), here)
     again = fitted(scene, device=device, calibration="votes")
-    assert any("one fit" in note for note in again.report_.notes)
+    assert any("fits once" in note for note in again.report_.notes)

@@ -299,10 +299,7 @@ def fit_on_device(
 ) -> tuple[Course, Answer]:
     """The fit of `FABLE._fit_table`, on an accelerator."""
     engine, seed = engine_on(model, features), seed_of(model.random_state)
-    model.copies_, model.committee_ = np.zeros(table.n_sources, dtype=bool), None
     notes = [] if features is not None else ["no features were given: the votes alone decide"]
-    if model.calibration == "votes":
-        notes.append("on a device there is one fit: calibration='votes' averages over fits of votes on the CPU")
     whole = model.kernel != "linear" and model.method != "inducing"
     seen = features_or_none(seen_features(features, seed, whole=whole), table.n_items)
     model.projection_ = model._build_projection(seen, seed)  # noqa: SLF001 (one model in two files)
