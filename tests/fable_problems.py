@@ -24,8 +24,6 @@ from tests.oracles.confusion import spoken_of, spoken_of_soft
 from tests.oracles.kernels import kernel_matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 READINGS = ("joint", "base", "conditional")
@@ -341,13 +339,3 @@ class FableProblem:
     def terms(self, **factors: Any) -> dict[str, float]:
         """The same, term by term."""
         return oracle.terms(self.model, **factors)
-
-
-def chained(problem: FableProblem, n_sweeps: int) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
-    """All factors after each local step, with src's own bound there."""
-    global_ = problem.first_globals()
-    for _ in range(n_sweeps):
-        statistics = problem.statistics(global_)
-        factors = problem.item_factors(global_) | problem.global_factors(global_)
-        yield factors, problem.sweeps.bound(statistics, global_)
-        global_ = problem.sweeps.global_step(statistics)

@@ -75,10 +75,15 @@ def test_the_plan_counts_what_there_is_and_grows_with_the_items(monkeypatch):
     assert large_one.memory == 1000 * small.memory
     assert large_one.seconds > small.seconds > 0
     assert 0 < small.sweeps <= 20
-    assert small.advice == "this machine, in memory"
+    assert small.advice == "this machine, in memory; below 100,000 items a GPU gains little"
     votes_only = plan_fit(MajorityVote(), open_votes("many.npy"))
     assert votes_only.sweeps == 0
     assert 0 < votes_only.distinct_share <= 1
+
+
+@pytest.mark.parametrize(("n_items", "words"), [(99_999, "gains little"), (100_000, "device='cuda'")])
+def test_the_plan_says_when_a_gpu_pays(n_items, words):
+    assert words in plan_module._device_advice(n_items)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labelfable.inference.shards import Shard
+    from tests.fable_problems import FableProblem
 
 
 class State(NamedTuple):
@@ -78,3 +79,13 @@ def setting_of(model: Any, module: ModuleType, votes: Any, y: Any = None) -> Set
             model.fit(votes, y)
     table, gold = read_gold(y, read_votes(votes))
     return Setting(found[0], found[1], table.distinct(gold)[1])
+
+
+def chained(problem: FableProblem, n_sweeps: int) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
+    """All factors after each local step, with src's own bound there."""
+    global_ = problem.first_globals()
+    for _ in range(n_sweeps):
+        statistics = problem.statistics(global_)
+        factors = problem.item_factors(global_) | problem.global_factors(global_)
+        yield factors, problem.sweeps.bound(statistics, global_)
+        global_ = problem.sweeps.global_step(statistics)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from labelfable.cli import large, terminal
-from labelfable.cli.settings import fit_model, fit_votes, make_model, reading_options
+from labelfable.cli.settings import TieRule, fit_model, fit_votes, make_model, reading_options
 from labelfable.errors import LabelfableError, ModelError
 from labelfable.models.registry import DEFAULT_MODEL, DEFAULT_WITH_FEATURES
 
@@ -28,14 +27,6 @@ class Commands(TyperGroup):
                 raise
             terminal.tell("Error", str(error), "bold red")
             raise typer.Exit(2) from None
-
-
-class TieRule(StrEnum):
-    """What happens to an item whose best classes are equally probable."""
-
-    RANDOM = "random"
-    FIRST = "first"
-    ABSTAIN = "abstain"
 
 
 app = typer.Typer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from labelfable.errors import InputError, ModelError
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 AS_TEXT = ("layout", "item", "source", "label")
 READING = (*AS_TEXT, "classes", "abstain", "exclusions")
 WORDS = {"true": True, "false": False, "null": None, "none": None}
+
+
+class TieRule(StrEnum):
+    """What happens to an item whose best classes are equally probable."""
+
+    RANDOM = "random"
+    FIRST = "first"
+    ABSTAIN = "abstain"
 
 
 def make_model(name: str, settings: Sequence[str] | None, seed: int) -> BaseLabelModel:

@@ -16,8 +16,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from labelfable.errors import InputError, MissingExtraError, ModelError
-from labelfable.models.protocol import Answer, BaseLabelModel, Course
+from labelfable.models.protocol import BaseLabelModel
 from labelfable.models.registry import MODELS, model_named
+from labelfable.models.report import Answer, Course
 from labelfable.votes.features import read_features
 
 if TYPE_CHECKING:

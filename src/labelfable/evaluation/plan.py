@@ -25,6 +25,7 @@ SAMPLE_ITEMS = 16 * BLOCK_ITEMS
 FEW_SWEEPS = 3
 MORE_SWEEPS = 13
 TIMES = 2  # each is measured; the first also pays for what is loaded on the way
+DEVICE_ITEMS = 100_000  # measured: docs/gpu.md; at 10,000 a card and 16 cores take as long
 LONG_SECONDS = 4 * 3600  # past it, more machines are worth their trouble
 BYTES_A_VOTE = 9  # of votes in memory: their code and their place in Ψ, with room for the copy that is read
 BYTES_A_NUMBER = 3  # times a feature's own size: the features, φ, and a copy while one becomes the other
@@ -94,7 +95,7 @@ def plan_fit(model: BaseLabelModel, votes: StoredVotes, features: Any = None) ->
         swept * times,
         sweeps,
         seconds,
-        _advice(memory, free, disk, seconds),
+        _advice(memory, free, disk, seconds) + ("" if alone else _device_advice(votes.n_items)),
     )
 
 
@@ -112,8 +113,9 @@ def _measured(model: BaseLabelModel, table: VoteTable, features: Any) -> tuple[f
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelfableWarning)
+        alone = {"tol": 0.0, "calibration": "none"}
         (few, first), (many, last) = (
-            min(fitted(max_iter=most, tol=0.0) for _ in range(TIMES)) for most in (FEW_SWEEPS, MORE_SWEEPS)
+            min(fitted(max_iter=most, **alone) for _ in range(TIMES)) for most in (FEW_SWEEPS, MORE_SWEEPS)
         )
         whole, sweeps = fitted()
     return max(many - few, 0.0) / max(last - first, 1), sweeps, whole
@@ -128,6 +130,12 @@ def _advice(memory: int, free: tuple[int, int], disk: float, seconds: float) -> 
     if disk < free[1] / 2:
         return "this machine, from files: --memory"
     return "a cluster: neither memory nor disk of this machine have room"
+
+
+def _device_advice(n_items: int) -> str:
+    if n_items < DEVICE_ITEMS:
+        return f"; below {DEVICE_ITEMS:,} items a GPU gains little"
+    return "; a GPU, where there is one, is faster: device='cuda'"
 
 
 def _free_memory() -> int:

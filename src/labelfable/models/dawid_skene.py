@@ -37,8 +37,8 @@ from labelfable.models.protocol import (
     N_JOBS,
     NOT_NEGATIVE,
     BaseLabelModel,
-    Course,
 )
+from labelfable.models.report import Course
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

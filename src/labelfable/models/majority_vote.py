@@ -10,7 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from labelfable.errors import ModelError
 from labelfable.models.class_prior import fixed_prior, numbers_each, vote_totals
-from labelfable.models.protocol import ENGINE, BaseLabelModel, Course
+from labelfable.models.protocol import ENGINE, BaseLabelModel
+from labelfable.models.report import Course
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,6 @@ import copy
 import time
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass, field
 from numbers import Integral, Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
@@ -18,7 +17,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from labelfable.errors import InputError, ModelError
-from labelfable.models.report import TIE, Comparison, FitReport, compared, warn_of
+from labelfable.models.report import TIE, Answer, Course, FitReport, warn_of
 from labelfable.numerics.random import block_generators, seed_of
 from labelfable.votes.alphabet import Expected
 from labelfable.votes.census import census_of
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.utils import Tags
 
-    from labelfable.inference.convergence import History
     from labelfable.votes.table import VoteTable
 
 CLASS_PRIOR = ["array-like", StrOptions({"votes", "uniform", "learned"})]
@@ -65,38 +63,6 @@ class LabelModel(Protocol):
     def predict(self, votes: Any, *, features: Any = None, ties: Ties = "random") -> NDArray[Any]:
         """The most probable class of each item."""
         ...
-
-
-@dataclass(frozen=True)
-class Course:
-    """How a fit went: what the report needs and the shared plumbing cannot know."""
-
-    history: History | None = None
-    converged: bool = True
-    notes: list[str] = field(default_factory=list)
-    stopped: str = ""
-    """Why the fit broke off before its end, where it did; whoever sets it has warned."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a fit says of the items that it saw."""
-
-    n_rows: int
-    """Rows that were fitted; each may stand for several items."""
-    comparison: Comparison
-
-    @classmethod
-    def of(
-        cls,
-        rows: VoteTable,
-        weights: NDArray[np.floating],
-        gold: NDArray[np.integer] | None,
-        probabilities: NDArray[np.floating],
-        n_jobs: int | None = None,
-    ) -> Answer:
-        """The answer for rows that each stand for `weights` items."""
-        return cls(rows.n_items, compared(rows, weights, gold, probabilities, n_jobs))
 
 
 class BaseLabelModel(ClassifierMixin, BaseEstimator):

@@ -16,6 +16,7 @@ from labelfable.numerics.namespace import folded, row_maximum, row_sum
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from labelfable.inference.convergence import History
     from labelfable.inference.shards import Shard
     from labelfable.votes.table import VoteTable
 
@@ -159,13 +160,45 @@ def _any_row(marks: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(folded(marks).any(axis=0).reshape(-1, marks.shape[1]).any(axis=0))
 
 
+@dataclass(frozen=True)
+class Course:
+    """How a fit went: what the report needs and the shared plumbing cannot know."""
+
+    history: History | None = None
+    converged: bool = True
+    notes: list[str] = field(default_factory=list)
+    stopped: str = ""
+    """Why the fit broke off before its end, where it did; whoever sets it has warned."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a fit says of the items that it saw."""
+
+    n_rows: int
+    """Rows that were fitted; each may stand for several items."""
+    comparison: Comparison
+
+    @classmethod
+    def of(
+        cls,
+        rows: VoteTable,
+        weights: NDArray[np.floating],
+        gold: NDArray[np.integer] | None,
+        probabilities: NDArray[np.floating],
+        n_jobs: int | None = None,
+    ) -> Answer:
+        """The answer for rows that each stand for `weights` items."""
+        return cls(rows.n_items, compared(rows, weights, gold, probabilities, n_jobs))
+
+
 def warn_of(report: FitReport) -> None:
     """Say aloud what should not be overlooked."""
     if report.collapsed:
         names = ", ".join(map(str, report.collapsed))
         warnings.warn(
             f"{report.model}: class {names} has vanished: majority vote gives it to some items, the model to none. "
-            "Compare with MajorityVote before you use these labels; class_prior='votes' or a stronger prior may help.",
+            "Compare with MajorityVote before you use these labels; a stronger prior may help.",
             VanishedClassWarning,
             stacklevel=3,
         )

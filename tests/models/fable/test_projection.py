@@ -16,32 +16,9 @@ from labelfable.models.fable import projection as projection_module
 from labelfable.models.fable.inducing import EXACT_ITEMS, LANCZOS_ITEMS
 from labelfable.models.fable.projection import STORED_TYPES, Projection, build_projection
 from labelfable.models.state import Reader, Writer
-from labelfable.numerics.kernels import KERNELS
 from tests.oracles import kernels as oracle
+from tests.projections import CURVED, EIGHT, METHODS, NAMES, NAN, build, items, kernel_of
 from tests.tolerances import TOLERANCE, assert_close
-
-NAN = np.nan
-NAMES = list(KERNELS)
-CURVED = [name for name in NAMES if name != "linear"]
-METHODS = ["inducing-kmeans", "inducing-pivoted", "exact", "lanczos"]
-EIGHT = {"variance": 3.0, "n_inducing": 8}
-
-
-def items(seed=0, n=40, d=4, dtype="float64"):
-    generator = np.random.default_rng(seed)
-    return (generator.standard_normal((n, d)) * np.linspace(0.5, 3, d) + 1.0).astype(dtype)
-
-
-def build(features, kernel, method="inducing-kmeans", **settings):
-    method, _, how = method.partition("-")
-    return build_projection(features, kernel=kernel, method=method, inducing=how or "kmeans", **settings)
-
-
-def kernel_of(projection, features, kernel):
-    """k(X, X) by the formula, on the scaled features."""
-    rows = projection.scaling.rows(features).dense()
-    return oracle.kernel_matrix(kernel, rows, rows, projection.kernel.variance, projection.kernel.lengthscale)
-
 
 # --- the linear kernel -----------------------------------------------------------------------------------------------
 

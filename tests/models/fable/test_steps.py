@@ -11,8 +11,9 @@ from labelfable.inference.convergence import Stopping
 from labelfable.inference.execution import Serial, add_in_order
 from labelfable.inference.sweep import run_sweeps
 from tests.ascent import assert_ascent
-from tests.fable_problems import EMISSIONS, NORMALISERS, READINGS, TILTS, Case, chained, every_case
+from tests.fable_problems import EMISSIONS, NORMALISERS, READINGS, TILTS, Case, every_case
 from tests.tolerances import TOLERANCE, assert_close
+from tests.walk import chained
 
 each_case = pytest.mark.parametrize("case", every_case(), ids=str)
 

@@ -12,8 +12,9 @@ from labelfable import FABLE, read_votes
 from labelfable.errors import LabelfableWarning
 from tests.ascent import assert_ascent
 from tests.crowds import planted_votes
-from tests.fable_problems import EMISSIONS, Case, chained
+from tests.fable_problems import EMISSIONS, Case
 from tests.tolerances import TOLERANCE, assert_close
+from tests.walk import chained
 
 USUAL = Case(process="inducing", tilt="mean", normaliser="collapsed", n_classes=3, n_subtypes=1, weight=0.7)
 CASES = [

@@ -39,8 +39,8 @@ from labelfable.models.protocol import (
     NOT_NEGATIVE,
     POSITIVE,
     BaseLabelModel,
-    Course,
 )
+from labelfable.models.report import Course
 from labelfable.numerics.distributions import dirichlet_mean
 from labelfable.numerics.random import seed_of
 

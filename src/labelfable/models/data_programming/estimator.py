@@ -21,7 +21,8 @@ from labelfable.models.data_programming.ascent import AscentSettings, ascend
 from labelfable.models.data_programming.graph import MOST_STATES, Block, Dependency, FactorGraph, read_dependencies
 from labelfable.models.data_programming.sweeps import FactorGlobals, FactorSweeps, vote_logits, with_dependency_votes
 from labelfable.models.data_programming.weights import Penalty, expected_factors
-from labelfable.models.protocol import AT_LEAST_ONE, CLASS_PRIOR, N_JOBS, NOT_NEGATIVE, POSITIVE, BaseLabelModel, Course
+from labelfable.models.protocol import AT_LEAST_ONE, CLASS_PRIOR, N_JOBS, NOT_NEGATIVE, POSITIVE, BaseLabelModel
+from labelfable.models.report import Course
 from labelfable.numerics.random import seed_of
 from labelfable.votes.encode import short_list
 

@@ -20,7 +20,7 @@ from labelfable.models.fable.projection import Projected, Projection
 from labelfable.models.fable.search import Start, climb_best, sampled
 from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard
-from labelfable.models.protocol import Answer, Course
+from labelfable.models.report import Answer, Course
 from labelfable.numerics.kernels import squares
 from labelfable.numerics.random import seed_of
 from labelfable.votes.device_maps import DeviceMaps
@@ -305,8 +305,6 @@ def fit_on_device(
     model.projection_ = model._build_projection(seen, seed)  # noqa: SLF001 (one model in two files)
     if not (model._is_learned() or model.projection_.n_kernel_columns):  # noqa: SLF001 (as above)
         model._hold_constants()  # noqa: SLF001 (as above)
-    if model.calibration == "votes":
-        notes.append("a device fits once: calibration='votes' averages over fits without one")
     known_features = features_on(features, model.projection_, table.n_items, engine.device)
     if model.learn:
         notes.append(model._learn(table, gold, known_features, seed))  # noqa: SLF001 (as above)
@@ -328,14 +326,12 @@ def fit_on_device(
     shards = None if sample is None else engine.hold(items.shards(known))
     keep = keeper_of(model, rows, known, scene[2].phi)
     best = climb_best(starts, engine, Stopping(model.tol, model.max_iter, rows.n_items), shards, keep)
+    model._keep_alone(best, rows.n_items, notes, "a device fits once")  # noqa: SLF001 (as above)
     model.sweeps_ = replace(best.sweeps, layout=heard.layout)
     model.globals_ = replace(best.factors, packed_votes=heard.layout.pack(best.factors.votes.logs))
-    model.curvature_, model.n_fitted_, model.stream_ = best.curvature, rows.n_items, None
-    model.committee_, model.copies_ = None, np.zeros(table.n_sources, dtype=bool)
     held = (engine, shards) if is_all and shards is not None else None
     probabilities = probabilities_on(model, table, features, held)
-    model.class_prior_ = np.exp(model.sweeps_.log_proportions)
-    if isinstance(model.class_prior, str) and model.class_prior == "learned":
+    if model._is_learned():  # noqa: SLF001 (as above)
         model.class_prior_ = probabilities[chosen].mean(axis=0)
     answer = Answer.of(table, np.ones(table.n_items), gold, probabilities, model.n_jobs)
     return Course(best.fit.history, best.fit.converged, notes), answer

@@ -48,10 +48,7 @@ from labelfable.models.fable.settings import FableSettings
 from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard, FableSweeps
 from labelfable.models.fable.streaming import Stream, grown, stream_of
-from labelfable.models.protocol import (
-    Answer,
-    Course,
-)
+from labelfable.models.report import Answer, Course
 from labelfable.numerics.random import seed_of
 from labelfable.votes.encode import short_list
 from labelfable.votes.maps import Layout
@@ -157,17 +154,30 @@ class FABLE(FableSettings):  # noqa: D101 (users read what the settings mean)
             self._hold_constants()
             projected = self.projection_.project(known, table.n_items)
         best = self._climb(table, gold, projected)
-        self.sweeps_, self.globals_ = best.sweeps, best.factors
         chosen = self._fitted_items(table, gold)
-        self.curvature_, self.n_fitted_, self.stream_ = best.curvature, len(chosen), None
-        self.committee_ = self._convene(table, gold, projected, best) if self.calibration == "votes" else None
-        notes += [] if self.committee_ is None else self.committee_.remarks(self.classes_)
+        self._keep(best, len(chosen))
+        if self.calibration == "votes":
+            self.committee_ = self._convene(table, gold, projected, best)
+            notes += self.committee_.remarks(self.classes_)
         probabilities = self._probabilities(table, projected)
-        self.class_prior_ = np.exp(self.sweeps_.log_proportions)
         if self._is_learned():
             self.class_prior_ = probabilities[chosen].mean(axis=0)
         course = Course(best.fit.history, best.fit.converged, notes)
         return course, Answer.of(whole, np.ones(table.n_items), gold, probabilities)
+
+    def _keep(self, best: Peak, n_items: int) -> None:
+        """What one fit of so many items leaves behind; class proportions that are learned follow from the answers."""
+        self.sweeps_, self.globals_ = best.sweeps, best.factors
+        self.curvature_, self.n_fitted_, self.stream_ = best.curvature, n_items, None
+        self.committee_ = None
+        self.class_prior_ = np.exp(self.sweeps_.log_proportions)
+
+    def _keep_alone(self, best: Peak, n_items: int, notes: list[str], where: str) -> None:
+        """The same where nothing is averaged, and why."""
+        self._keep(best, n_items)
+        self.copies_ = np.zeros(len(self.sources_), dtype=bool)
+        if self.calibration == "votes":
+            notes.append(f"{where}: calibration='votes' averages over fits in memory, without a device")
 
     def _hold_constants(self) -> None:
         """Keep each process's constant at the class proportions: no feature says which class grows."""

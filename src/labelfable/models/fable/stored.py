@@ -22,7 +22,7 @@ from labelfable.models.fable.projection import Projected
 from labelfable.models.fable.search import FEWEST_SAMPLES, Start, climb_best, sample_size
 from labelfable.models.fable.starts import subtype_starts
 from labelfable.models.fable.steps import FableShard
-from labelfable.models.protocol import Answer, Course
+from labelfable.models.report import Answer, Course
 from labelfable.models.stored import compare_stored, count_votes, engine_for, mean_probabilities
 from labelfable.numerics.random import BLOCK_ITEMS, seed_of
 from labelfable.votes.census import VoteCensus, VoteTotals, census_of
@@ -167,14 +167,9 @@ def fit_stored(model: FABLE, votes: StoredVotes, gold: NDArray[np.integer] | Non
     stopping = Stopping(model.tol, model.max_iter, census.n_items)
     keep = keeper_of(model, census, gold, None if features is None else features.stamp)
     best = climb_best(starts, engine, stopping, None if is_all else shards, keep)
-    model.sweeps_, model.globals_ = best.sweeps, best.factors
-    model.curvature_, model.n_fitted_, model.stream_ = best.curvature, census.n_items, None
-    model.committee_, model.copies_ = None, np.zeros(votes.n_sources, dtype=bool)
-    if model.calibration == "votes":
-        notes.append("votes on disk are fitted once: calibration='votes' averages over fits of votes in memory")
-    model.class_prior_ = np.exp(model.sweeps_.log_proportions)
+    model._keep_alone(best, census.n_items, notes, "votes on disk are fitted once")  # noqa: SLF001 (as above)
     comparison = compare_stored(model, votes, features, gold)
-    if isinstance(model.class_prior, str) and model.class_prior == "learned":
+    if model._is_learned():  # noqa: SLF001 (as above)
         model.class_prior_ = mean_probabilities(model, votes, features, gold)
     return Course(best.fit.history, best.fit.converged, notes), Answer(votes.n_items, comparison)
 

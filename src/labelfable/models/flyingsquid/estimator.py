@@ -40,7 +40,8 @@ from labelfable.models.flyingsquid.triplets import (
     informed_share,
     label_signs,
 )
-from labelfable.models.protocol import AT_LEAST_ONE, CLASS_PRIOR, NOT_NEGATIVE, BaseLabelModel, Course
+from labelfable.models.protocol import AT_LEAST_ONE, CLASS_PRIOR, NOT_NEGATIVE, BaseLabelModel
+from labelfable.models.report import Course
 from labelfable.numerics.random import seed_of
 from labelfable.numerics.special import softmax
 from labelfable.votes.encode import short_list

@@ -24,7 +24,8 @@ from labelfable.models.metal.inverse import InverseFit
 from labelfable.models.metal.posterior import effective_votes, log_tables
 from labelfable.models.metal.start import Known, Start, misfit_anchor, read_components
 from labelfable.models.moments import Moments, vote_moments
-from labelfable.models.protocol import ABSTAIN, AT_LEAST_ONE, CLASS_PRIOR, NOT_NEGATIVE, BaseLabelModel, Course
+from labelfable.models.protocol import ABSTAIN, AT_LEAST_ONE, CLASS_PRIOR, NOT_NEGATIVE, BaseLabelModel
+from labelfable.models.report import Course
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,8 +12,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from labelfable.errors import InputError, ModelError
 from labelfable.inference.convergence import History
-from labelfable.models.protocol import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Answer, BaseLabelModel, Course
+from labelfable.models.protocol import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, BaseLabelModel
 from labelfable.models.registry import require_extra
+from labelfable.models.report import Answer, Course
 from labelfable.numerics.random import seed_of
 from labelfable.numerics.scaling import Scaling, fit_scaling
 from labelfable.votes.features import Features, read_features
